@@ -1,4 +1,4 @@
-"""How fast `deliver_many` takes deliveries in, beside COPY and a bare executemany of the same rows.
+"""How fast `deliver_many` accepts deliveries, compared with COPY and a bare executemany.
 
 python -m benchmarks.accept [--count 100000]
 """
@@ -24,7 +24,7 @@ AGENDA = ["lane", "delivery", "target", "priority", "due_at"]
 
 
 async def ours(url: str, count: int) -> float:
-    """Deliveries a second through the front door."""
+    """Deliveries a second through `deliver_many`."""
     app = duly.App(url)
     app.expect("noop")
     async with app:
@@ -35,7 +35,7 @@ async def ours(url: str, count: int) -> float:
 
 
 async def bare(url: str, count: int) -> float:
-    """The same rows into the same tables with nothing around them."""
+    """The same rows into the same tables, with plain SQL."""
     app = duly.App(url)
     app.expect("noop")
     async with app:
@@ -56,7 +56,7 @@ async def bare(url: str, count: int) -> float:
 
 
 def _executemany(connection: apsw.Connection, rows: list[tuple[Any, ...]]) -> None:
-    # A trigger puts each of them on the agenda.
+    # A trigger adds each of them to the agenda.
     connection.executemany(
         f"insert into duly_deliveries ({', '.join(LEDGER)}) values (?, ?, ?, ?, ?, ?, ?)",
         [(*row[:4], 1, 1, row[6]) for row in rows],
@@ -66,14 +66,14 @@ def _executemany(connection: apsw.Connection, rows: list[tuple[Any, ...]]) -> No
 async def main(count: int) -> None:
     """Measure each store, five times in turn."""
     with server() as postgres, folder() as place:
-        for kind, rival in (("postgresql", "COPY"), ("sqlite", "executemany")):
-            mine, theirs = [], []
+        for kind, bare_name in (("postgresql", "COPY"), ("sqlite", "executemany")):
+            our_rates, bare_rates = [], []
             for _ in range(5):
-                mine.append(await ours(await fresh(kind, postgres, place), count))
-                theirs.append(await bare(await fresh(kind, postgres, place), count))
-            ours_median, bare_median = median(mine), median(theirs)
+                our_rates.append(await ours(await fresh(kind, postgres, place), count))
+                bare_rates.append(await bare(await fresh(kind, postgres, place), count))
+            ours_median, bare_median = median(our_rates), median(bare_rates)
             print(
-                f"{kind}: deliver_many {ours_median:,.0f}/s, bare {rival} {bare_median:,.0f}/s: "
+                f"{kind}: deliver_many {ours_median:,.0f}/s, {bare_name} {bare_median:,.0f}/s: "
                 f"{ours_median / bare_median:.0%} (wanted: 50%)"
             )
 

@@ -1,4 +1,4 @@
-"""The app that `benchmarks.birthdays` serves: it greets, but does not write a line for each."""
+"""The app that `benchmarks.birthdays` serves: it greets without writing a log line for each."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""A million people imported beside a working server, and fifty thousand birthdays at one moment.
+"""A million people imported while a server works, and fifty thousand birthdays at one moment.
 
 python -m benchmarks.birthdays [--people 1000000] [--burst 50000] [--store postgresql|sqlite]
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import uvloop
 
-from benchmarks.api.callers import posted, trickle
+from benchmarks.api.callers import post_request, trickle
 from benchmarks.api.servers import running
 from benchmarks.places import ROOT, folder, fresh, server
 from duly_birthday.__main__ import POLITE
@@ -30,8 +30,8 @@ HEADER = "firstName,lastName,dateOfBirth,timezone\n"
 ANN = {"firstName": "Ann", "lastName": "Lee", "dateOfBirth": "1990-11-15", "timezone": "UTC"}
 
 
-class Lines(io.TextIOBase):
-    """A file of people that is made up as it is read."""
+class GeneratedFile(io.TextIOBase):
+    """A file of people that is generated while it is read."""
 
     def __init__(self, people: Iterator[str]) -> None:
         self._people = people
@@ -43,8 +43,8 @@ class Lines(io.TextIOBase):
         return next(self._people)
 
 
-def anybody(count: int) -> Iterator[str]:
-    """People born on all days but today's, in several zones."""
+def other_birthdays(count: int) -> Iterator[str]:
+    """People born on any day except today, in several zones."""
     yield HEADER
     today = datetime.now(UTC).date()
     for n in range(count):
@@ -55,7 +55,7 @@ def anybody(count: int) -> Iterator[str]:
 
 
 def born_today(count: int) -> Iterator[str]:
-    """People with one birthday, and one nine o'clock."""
+    """People with the same birthday and the same zone."""
     yield HEADER
     today = datetime.now(UTC).date()
     for n in range(count):
@@ -63,11 +63,11 @@ def born_today(count: int) -> Iterator[str]:
 
 
 async def imported(database: str, people: Iterator[str], at: str = "09:00") -> float:
-    """Import them; returns the seconds that it took."""
+    """Import them; returns the seconds it took."""
     async with BirthdayApp(database, environment={"BIRTHDAY_TIME": at}) as app:
         began = time.perf_counter()
         await import_people(
-            Birthdays(app, app.manner), Lines(people), _refused, lambda _: None  # type: ignore[arg-type]
+            Birthdays(app, app.manner), GeneratedFile(people), _refused, lambda _: None  # type: ignore[arg-type]
         )  # fmt: skip
         return time.perf_counter() - began
 
@@ -76,13 +76,17 @@ def _refused(number: int, reason: str) -> None:
     raise RuntimeError(f"line {number}: {reason}")
 
 
-async def asked_beside(url: str, import_: asyncio.subprocess.Process) -> tuple[list[float], float]:
-    """How long it takes to register somebody while an import runs, and how long that does."""
+async def measure_during(
+    url: str, import_: asyncio.subprocess.Process
+) -> tuple[list[float], float]:
+    """How long registering a person takes during an import, and how long the import takes."""
     waits: list[float] = []
     began = time.perf_counter()
     ended = asyncio.create_task(_ended(import_))
     while not ended.done():
-        waits += [wait for _, wait in await trickle(url, posted("/user", ANN), RATE, PIECE_SECONDS)]
+        waits += [
+            wait for _, wait in await trickle(url, post_request("/user", ANN), RATE, PIECE_SECONDS)
+        ]
     return waits, ended.result() - began
 
 
@@ -93,7 +97,7 @@ async def _ended(import_: asyncio.subprocess.Process) -> float:
 
 
 async def late_by(app: BirthdayApp, due: datetime, count: int) -> list[float]:
-    """How late each greeting of the burst started, once all of them have ended."""
+    """How late each greeting of the burst started, after all of them have ended."""
     table = "duly_deliveries" if app.store.single_owner else "duly.deliveries"
     moment: Any = round(due.timestamp() * 1e6) if app.store.single_owner else due
     while True:
@@ -113,7 +117,7 @@ def _seconds(started: Any, due: datetime) -> float:
 
 
 async def measured(kind: str, people: int, burst: int) -> None:
-    """Print the figures of one store."""
+    """Print the results of one store."""
     with server() as postgres, folder() as place:
         database = await fresh(kind, postgres, place)
         async with BirthdayApp(database, environment={}):
@@ -124,20 +128,20 @@ async def measured(kind: str, people: int, burst: int) -> None:
             import_ = await asyncio.create_subprocess_exec(
                 *command, "--people", str(people), cwd=ROOT
             )
-            waits, took = await asked_beside(served.url, import_)
+            waits, took = await measure_during(served.url, import_)
             due = await _burst(database, burst)
             async with BirthdayApp(database, environment={}) as app:
                 late = await late_by(app, due, burst)
     p95 = quantiles(waits, n=20)[-1] * 1000
     print(
-        f"{kind}: {people:,} people in {took:,.0f} s, {people / took:,.0f}/s; POST /user beside it "
+        f"{kind}: {people:,} people in {took:,.0f} s, {people / took:,.0f}/s; POST /user meanwhile "
         f"p95 {p95:.1f} ms (wanted: 50); {burst:,} birthdays at one moment: the last started after "
         f"{late[-1]:.1f} s (wanted: 60), half of them after {late[len(late) // 2]:.1f} s"
     )
 
 
 async def _burst(database: str, burst: int) -> datetime:
-    """Import people who are all due at a whole minute that is still to come."""
+    """Import people who are all due at the same future minute."""
     room = timedelta(seconds=30 + burst / 1000)
     due = (datetime.now(UTC) + room).replace(second=0, microsecond=0) + timedelta(minutes=1)
     await imported(database, born_today(burst), f"{due:%H:%M}")
@@ -156,7 +160,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.import_into:
         os.nice(POLITE)
-        uvloop.run(imported(given.import_into, anybody(given.people)))
+        uvloop.run(imported(given.import_into, other_birthdays(given.people)))
         return
     for kind in [given.store] if given.store else ["postgresql", "sqlite"]:
         uvloop.run(measured(kind, given.people, given.burst))

@@ -1,4 +1,4 @@
-"""duly.Client with pooled connections, beside a new connection for each request.
+"""duly.Client with pooled connections, compared with a new connection for each request.
 
 python -m benchmarks.client [--count 1000] [--callers 64] [--rounds 3]
 
@@ -28,8 +28,8 @@ AFTER = 36_000
 Deliver = Callable[[], Awaitable[object]]
 
 
-def posted(url: str) -> None:
-    """One delivery over a connection of its own."""
+def post(url: str) -> None:
+    """One delivery over its own connection."""
     body = json.dumps({"target": "noop", "payload": PAYLOAD, "after": AFTER}).encode()
     headers = {"content-type": "application/json", "idempotency-key": str(uuid.uuid4())}
     connection = HTTPConnection(urlsplit(url).netloc, timeout=30)
@@ -43,16 +43,16 @@ def posted(url: str) -> None:
 
 
 class Cost(NamedTuple):
-    """What calls cost."""
+    """The cost of calls."""
 
     rate: float
     """Calls a second."""
     cpu: float
-    """Milliseconds of the caller's CPU for each."""
+    """Milliseconds of the caller's CPU for each call."""
 
 
 async def cost(deliver: Deliver, count: int, callers: int) -> Cost:
-    """The cost of that many calls, some at a time."""
+    """The cost of this many calls with this many callers."""
     left = iter(range(count))
 
     async def call() -> None:
@@ -66,7 +66,7 @@ async def cost(deliver: Deliver, count: int, callers: int) -> Cost:
 
 
 async def one_round(url: str, count: int, callers: int) -> dict[str, Cost]:
-    """What each way costs."""
+    """The cost of each method."""
     threads = Threads()
     async with duly.Client(url, connections=callers) as client:
         deliver = lambda: client.deliver("noop", PAYLOAD, after=AFTER)  # noqa: E731
@@ -74,23 +74,23 @@ async def one_round(url: str, count: int, callers: int) -> dict[str, Cost]:
         reused, pool.IDLE_SECONDS = pool.IDLE_SECONDS, 0.0
         single = await cost(deliver, count, callers)
         pool.IDLE_SECONDS = reused
-    thread = lambda: asyncio.wrap_future(threads.run(lambda: posted(url)))  # noqa: E731
+    thread = lambda: asyncio.wrap_future(threads.run(lambda: post(url)))  # noqa: E731
     return {"pooled": pooled, "new": single, "http.client": await cost(thread, count, callers)}
 
 
 async def main(count: int, callers: int, rounds: int) -> None:
-    """Print both cases; the ways take turns."""
+    """Print the results of both cases; the methods take turns."""
     with folder() as place, running(*SERVE, f"sqlite:///{place}/bench.db") as served:
         await one_round(served.url, 100, 4)
         for many in (1, callers):
             found = [await one_round(served.url, count, many) for _ in range(rounds)]
             print(f"callers: {many}")
-            for way in found[0]:
-                rate = [each["pooled"].rate / each[way].rate for each in found]
-                cpu = [each[way].cpu / each["pooled"].cpu for each in found]
+            for method in found[0]:
+                rate = [each["pooled"].rate / each[method].rate for each in found]
+                cpu = [each[method].cpu / each["pooled"].cpu for each in found]
                 print(
-                    f"  {way}: {median(each[way].rate for each in found):,.0f}/s and "
-                    f"{median(each[way].cpu for each in found):.2f} ms of CPU each; pooled is "
+                    f"  {method}: {median(each[method].rate for each in found):,.0f}/s and "
+                    f"{median(each[method].cpu for each in found):.2f} ms of CPU each; pooled is "
                     f"{median(rate):.1f} times as fast, with {1 / median(cpu):.0%} of the CPU"
                 )
 

@@ -1,9 +1,9 @@
-"""How many next moments a second common cron expressions give, beside cronsim and croniter.
+"""How many next moments a second cron expressions give, compared with cronsim and croniter.
 
 python -m benchmarks.cron [--rounds 7]
 
-Everyone parses once and walks on from the start of 2026, in turn, in one process. The peers are
-pure Python, so they are borrowed from their own environment; that all agree is checked first.
+Each library parses once and continues from the start of 2026, in turn, in one process. The peers
+are pure Python and imported from their own environment; first it is checked that all agree.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Step = Callable[[], datetime]
 
 
 def ours(expression: str, tz: str) -> Step:
-    """Ask for the moment after the one just found."""
+    """The moment after the previous one."""
     next_after, moment = cron(expression, tz).next_after, START
 
     def step() -> datetime:
@@ -65,7 +65,7 @@ WALKERS = {"duly": ours, "cronsim": with_cronsim, "croniter": with_croniter}
 
 
 def check(expression: str, tz: str) -> None:
-    """Nobody is measured giving other answers than the rest."""
+    """Check that all give the same moments."""
     walks = {name: begin(expression, tz) for name, begin in WALKERS.items()}
     for _ in range(STEPS):
         found = {name: step().astimezone(UTC) for name, step in walks.items()}
@@ -73,7 +73,7 @@ def check(expression: str, tz: str) -> None:
 
 
 def rate(begin: Callable[[str, str], Step], expression: str, tz: str) -> float:
-    """Moments a second, parsing left out."""
+    """Moments a second, without parsing."""
     walks = [begin(expression, tz) for _ in range(WALKS)]
     started = time.perf_counter()
     for step in walks:
@@ -83,7 +83,7 @@ def rate(begin: Callable[[str, str], Step], expression: str, tz: str) -> float:
 
 
 def main(rounds: int) -> None:
-    """Measure everyone in turn and print medians and ratios."""
+    """Measure all in turn and print medians and ratios."""
     for tz in ZONES:
         for expression in EXPRESSIONS:
             check(expression, tz)
@@ -95,12 +95,12 @@ def main(rounds: int) -> None:
 
 
 def line(expression: str, tz: str, rates: dict[str, float]) -> str:
-    """One expression: our rate, and how many times it is each peer's."""
-    beside = ", ".join(
+    """One expression: our rate, and how many times each peer's it is."""
+    comparison = ", ".join(
         f"{name} {rates[name]:,.0f}/s: {rates['duly'] / rates[name]:.1f} times (wanted {least})"
         for name, least in WANTED.items()
     )
-    return f"{tz:12}{expression:15} duly {rates['duly']:,.0f}/s · {beside}"
+    return f"{tz:12}{expression:15} duly {rates['duly']:,.0f}/s · {comparison}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How fast no-op deliveries drain, in one run beside peers and the raw limit, interleaved.
+"""How fast no-op deliveries drain, compared with peers and the raw limit in the same run.
 
 python -m benchmarks.drain [--rounds 3] [--quick]
 """
@@ -15,13 +15,13 @@ from benchmarks.places import folder, fresh, in_process, server
 
 Runs = dict[str, list[dict[str, Any]]]
 
-AS_IT_COMES: dict[str, object] = {"tuned": 0, "workers": 1}
+DEFAULTS: dict[str, object] = {"tuned": 0, "workers": 1}
 PEERS: dict[str, list[tuple[str, int, dict[str, object]]]] = {
     "postgresql": [
         ("pgqueuer", 50_000, {"batch_size": 500}),
         ("pgqueuer", 50_000, {"batch_size": 1000}),
-        ("procrastinate", 2_000, AS_IT_COMES | {"concurrency": 10}),
-        ("procrastinate", 2_000, AS_IT_COMES | {"concurrency": 30}),
+        ("procrastinate", 2_000, DEFAULTS | {"concurrency": 10}),
+        ("procrastinate", 2_000, DEFAULTS | {"concurrency": 30}),
         ("procrastinate, tuned", 2_000, {}),
         ("dbos", 1_000, {}),
     ],
@@ -31,7 +31,7 @@ PEERS: dict[str, list[tuple[str, int, dict[str, object]]]] = {
         ("dbos, with WAL", 1_000, {}),
     ],
 }
-"""Each peer with its own settings, the best of several counting; then as far as we can tune it:
+"""Each peer with its own settings, of which the best counts; then tuned as far as we could:
 procrastinate with autocommit and four workers in its process, dbos on a file switched to WAL."""
 WANTED = {
     "postgresql": {"pgqueuer": 2.5, "procrastinate": 50},
@@ -40,7 +40,7 @@ WANTED = {
 
 
 async def measure(kind: str, rounds: int, count: int) -> Runs:
-    """Run everyone in turn, so that a noisy minute is shared."""
+    """Run all in turn, so that a noisy minute affects all."""
     runs: Runs = defaultdict(list)
     with server() as postgres, folder() as place:
         for _ in range(rounds):

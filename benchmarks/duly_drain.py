@@ -1,4 +1,4 @@
-"""Drain no-op deliveries with duly, everything on, and print what it took as one JSON line."""
+"""Drain no-op deliveries with duly, all features on, and print the result as one JSON line."""
 
 import argparse
 import asyncio
@@ -17,7 +17,7 @@ from duly.system import hand_over_quickly
 
 
 def items(count: int, streams: int) -> Iterator[Item]:
-    """What to deliver: by itself, or in so many streams."""
+    """Deliveries without a stream, or in this many streams."""
     if not streams:
         return (("noop", {"n": n}) for n in range(count))
     return (
@@ -28,7 +28,7 @@ def items(count: int, streams: int) -> Iterator[Item]:
 async def main(
     database: str, count: int, concurrency: int, filled: bool, streams: int
 ) -> dict[str, object]:
-    """Accept the deliveries, unless they wait already, then time only their draining."""
+    """Accept the deliveries, unless the store is filled, then time only their draining."""
     app = duly.App(database, concurrency=concurrency)
 
     @app.handler("noop")
@@ -42,7 +42,7 @@ async def main(
         commits_before = await commits(app)
         cpu, started = time.process_time(), time.perf_counter()
         running = asyncio.create_task(app.run())
-        while app.telemetry.counts["completed"] < count:  # noqa: ASYNC110 - a look is enough
+        while app.telemetry.counts["completed"] < count:  # noqa: ASYNC110 - polling is enough
             await asyncio.sleep(0.002)
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
         made = await commits(app) - commits_before
@@ -68,7 +68,9 @@ if __name__ == "__main__":
     arguments.add_argument("--count", type=int, required=True)
     arguments.add_argument("--concurrency", type=int, default=2000)
     arguments.add_argument("--streams", type=int, default=0)
-    arguments.add_argument("--filled", action="store_true", help="they wait already")
+    arguments.add_argument(
+        "--filled", action="store_true", help="the deliveries are already stored"
+    )
     given = arguments.parse_args()
     logging.getLogger("duly").setLevel(logging.ERROR)
     uvloop.install()

@@ -1,4 +1,4 @@
-"""Filling a store with waiting deliveries, alone or in streams, faster than through the door."""
+"""Filling a store with waiting deliveries, alone or in streams, with plain SQL."""
 
 import duly
 from duly.stores.database import Database
@@ -65,7 +65,7 @@ CHUNK = 100_000
 
 
 async def fill(app: duly.App, target: str, count: int, seconds_ahead: float = 0.0) -> None:
-    """Put that many deliveries on the books, due that far ahead."""
+    """Store this many deliveries, due after this many seconds."""
     app.expect(target)
     number = (await app.store.targets.numbers([target], create=True))[target]
     database = app.store.database  # type: ignore[attr-defined]
@@ -81,7 +81,7 @@ async def fill(app: duly.App, target: str, count: int, seconds_ahead: float = 0.
 
 
 async def fill_streams(app: duly.App, target: str, streams: int, each: int) -> None:
-    """Put so many streams on the books, each with that many in line, due ten seconds ago."""
+    """Store this many streams, each with this many deliveries, due ten seconds ago."""
     app.expect(target)
     number = (await app.store.targets.numbers([target], create=True))[target]
     database = app.store.database  # type: ignore[attr-defined]
@@ -99,11 +99,11 @@ async def fill_streams(app: duly.App, target: str, streams: int, each: int) -> N
 
 
 Filling = tuple[str, tuple[int, ...]]
-"""A statement, and what it is given."""
+"""A statement and its parameters."""
 
 
 async def run_sql(database: Database, postgres: Filling, sqlite: Filling) -> None:
-    """Run the one that is for this store."""
+    """Run the statement of this store."""
     if isinstance(database, Postgres):
         async with database.shared() as connection:
             await connection.execute(postgres[0], *postgres[1], timeout=300)
@@ -112,7 +112,7 @@ async def run_sql(database: Database, postgres: Filling, sqlite: Filling) -> Non
 
 
 async def tidy(database: Database) -> None:
-    """Have the server do what it would do otherwise while something is measured."""
+    """Vacuum now, so that the server does not do it during the measurement."""
     if isinstance(database, Postgres):
         async with database.shared() as connection:
             for table in ("deliveries", "agenda", "streams"):

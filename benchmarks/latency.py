@@ -1,4 +1,4 @@
-"""Accepted to handler start at rest, with the worker in another process, and what idling costs.
+"""Time from accepted to handler start, with the worker in another process, and the idle CPU.
 
 python -m benchmarks.latency [--rate 100] [--seconds 10]
 """
@@ -32,7 +32,7 @@ async def work(database: str) -> None:
 
 
 async def produce(database: str, rate: int, seconds: float) -> int:
-    """Accept deliveries at a steady pace, each due at once."""
+    """Accept deliveries at a constant rate, each due at once."""
     app = duly.App(database)
     app.expect("noop")
     async with app:
@@ -45,7 +45,7 @@ async def produce(database: str, rate: int, seconds: float) -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time a process has used."""
+    """The CPU time that a process has used."""
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

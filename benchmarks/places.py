@@ -1,4 +1,4 @@
-"""Where benchmarks run: throw-away databases, other processes, and what a store counted."""
+"""Where benchmarks run: temporary databases, other processes, and counts of a store."""
 
 import json
 import subprocess
@@ -21,13 +21,13 @@ numbers = count(1)
 
 @contextmanager
 def server() -> Iterator[Server]:
-    """A PostgreSQL with its durability as it comes."""
+    """A PostgreSQL server with its default durability."""
     with Server() as started:
         yield started
 
 
 async def fresh(kind: str, postgres: Server | None, folder: Path) -> str:
-    """The address of an empty database."""
+    """The URL of an empty database."""
     number = next(numbers)
     if kind == "sqlite":
         return f"sqlite:///{folder}/bench{number}.db"
@@ -37,13 +37,13 @@ async def fresh(kind: str, postgres: Server | None, folder: Path) -> str:
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A folder that goes away."""
+    """A temporary folder."""
     with tempfile.TemporaryDirectory(prefix="duly-bench-") as made:
         yield Path(made)
 
 
 def in_process(module: str, *arguments: object, timeout: float = 600) -> dict[str, Any]:
-    """Run a benchmark's module in a process of its own and return its JSON line."""
+    """Run a benchmark's module in its own process and return its JSON line."""
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
     done = subprocess.run(
         command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=timeout
@@ -62,7 +62,7 @@ async def commits(app: duly.App) -> int:
         return database._writer.commits
     assert isinstance(database, Postgres)
     async with database.shared() as connection:
-        # The server keeps its statistics for a moment before it shows them.
+        # The server delays its statistics for a moment.
         await connection.execute("select pg_stat_force_next_flush()")
         return int(
             await connection.fetchval(

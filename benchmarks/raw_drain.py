@@ -1,4 +1,4 @@
-"""The raw limit: duly's own two statements in a bare loop, with no engine around them."""
+"""The raw limit: duly's own two statements in a bare loop, without the engine."""
 
 import argparse
 import asyncio
@@ -16,7 +16,7 @@ from duly.ports import ClaimRequest
 
 
 async def main(database: str, count: int, batch: int) -> dict[str, object]:
-    """Claim and complete in turn on two connections that overlap, as the engine does."""
+    """Claim and complete in turn on two overlapping connections, as the engine does."""
     app = duly.App(database)
     app.expect("noop")
     async with app:
@@ -35,8 +35,8 @@ async def _loop(app: duly.App, worker: int, target: int, batch: int) -> int:
     writing: asyncio.Task[set[Any]] | None = None
     while True:
         claims += 1
-        asks = [ClaimRequest(5, target, floor, batch)]
-        claimed = await app.store.agenda.claim(token(worker, claims), batch, asks)
+        requests = [ClaimRequest(5, target, floor, batch)]
+        claimed = await app.store.agenda.claim(token(worker, claims), batch, requests)
         if writing is not None:
             settled += len(await writing)
         if not claimed:

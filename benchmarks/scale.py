@@ -1,4 +1,4 @@
-"""Whether claiming costs the same with a million due, five million to come, and ten thousand.
+"""The cost of claiming with a million due, with five million in the future, and with few.
 
 python -m benchmarks.scale [--store postgresql|sqlite] [--due 1000000] [--future 5000000]
 """
@@ -23,7 +23,7 @@ ENOUGH = 10_000
 
 
 class Filled:
-    """A store with so much in it, and a worker that claims from it."""
+    """A filled store, and a worker that claims from it."""
 
     def __init__(self, app: duly.App, worker: int, target: int) -> None:
         self._app = app
@@ -33,13 +33,13 @@ class Filled:
         self.times: list[float] = []
 
     async def claim(self) -> None:
-        """Survey, claim a hundred lanes, and hand them back outside of the measured time."""
+        """Survey, claim a hundred lanes, and release them outside of the measured time."""
         self._claims += 1
         given, agenda = token(self._worker, self._claims), self._app.store.agenda
         started = time.perf_counter()
         await agenda.survey()
-        asks = [ClaimRequest(5, self._target, datetime(2000, 1, 1, tzinfo=UTC), SLOTS)]
-        claimed = await agenda.claim(given, SLOTS, asks)
+        requests = [ClaimRequest(5, self._target, datetime(2000, 1, 1, tzinfo=UTC), SLOTS)]
+        claimed = await agenda.claim(given, SLOTS, requests)
         self.times.append(time.perf_counter() - started)
         assert len(claimed) == SLOTS
         await agenda.release(given)
@@ -57,21 +57,21 @@ async def filled(app: duly.App, due: int, future: int) -> Filled:
         await fill(app, "noop", future, seconds_ahead=86400)
     await fill(app, "noop", due, seconds_ahead=-10)
     seconds = time.perf_counter() - started
-    print(f"  filled {due:,} due and {future:,} to come in {seconds:.0f} s", file=sys.stderr)
+    print(f"  filled {due:,} due and {future:,} in the future in {seconds:.0f} s", file=sys.stderr)
     worker = await app.store.workers.register("scale", 3600, SLOTS, ["noop"])
     target = (await app.store.targets.numbers(["noop"], create=False))["noop"]
     return Filled(app, worker, target)
 
 
 async def measure(kind: str, urls: list[str], due: int, future: int) -> None:
-    """Claim from the three stores in turn, so that a slow moment of the disk is shared."""
+    """Claim from the three stores in turn, so that a slow moment of the disk affects all."""
     async with duly.App(urls[0]) as few, duly.App(urls[1]) as many, duly.App(urls[2]) as later:
         stores = [
             await filled(few, ENOUGH, 0),
             await filled(many, due, 0),
             await filled(later, ENOUGH, future),
         ]
-        # What filling left to be written would be measured otherwise.
+        # Otherwise the writes that filling left would be measured.
         os.sync()
         for _ in range(ROUNDS):
             for store in stores:
@@ -79,7 +79,9 @@ async def measure(kind: str, urls: list[str], due: int, future: int) -> None:
         least, full, ahead = (store.milliseconds for store in stores)
     print(f"{kind}: claim of {SLOTS} lanes with {ENOUGH:,} due: {least:.2f} ms")
     print(f"  with {due:,} due: {full:.2f} ms, {full / least:.2f} times (wanted: 1.5)")
-    print(f"  with {future:,} to come: {ahead:.2f} ms, {ahead / least:.2f} times (wanted: 1.5)")
+    print(
+        f"  with {future:,} in the future: {ahead:.2f} ms, {ahead / least:.2f} times (wanted: 1.5)"
+    )
 
 
 async def main(kinds: list[str], due: int, future: int) -> None:

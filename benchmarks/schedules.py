@@ -1,4 +1,4 @@
-"""What planning costs: a hundred thousand due at one moment, other work beside it, a long absence.
+"""The cost of planning: a hundred thousand due at once, during other work, after a long outage.
 
 python -m benchmarks.schedules [--stored 1000000] [--due 100000] [--store postgresql|sqlite]
 """
@@ -28,9 +28,9 @@ ROUNDS = 3
 
 
 async def store_yearly(app: duly.App, count: int, due: int) -> None:
-    """Store yearly schedules by SQL, each with its occurrence on the books.
+    """Store yearly schedules with SQL, each with its pending occurrence.
 
-    The first `due` of them have it at nine this morning, the others at nine on other days.
+    The first `due` of them are due at nine this morning, the others at nine on other days.
     """
     now = datetime.now(UTC)
     number = (await app.store.targets.numbers(["greet"], create=True))["greet"]
@@ -120,7 +120,7 @@ def _insert_sqlite(
 
 
 def _later() -> datetime:
-    """When the planner would look: not before it is told to."""
+    """A time at which the planner does not plan yet."""
     return datetime.now(UTC) + timedelta(days=1)
 
 
@@ -137,39 +137,39 @@ async def _analyze(app: duly.App) -> None:
         async with database.shared() as connection:
             for table in ("schedules", "progress", "deliveries", "agenda"):
                 await connection.execute(f"vacuum (analyze) duly.{table}", timeout=300)
-            # Otherwise the server would still be busy with a million new rows when we measure.
+            # Otherwise the server would still be writing a million new rows during the measurement.
             await connection.execute("checkpoint", timeout=300)
 
 
 class Others:
-    """Other work beside the planning: a steady trickle, and how long each waited to start."""
+    """Other deliveries during planning: a constant rate, and how long each waited to start."""
 
     def __init__(self, app: duly.App) -> None:
         self._app = app
-        self._asked: dict[int, float] = {}
+        self._requested_at: dict[int, float] = {}
         self._number = 0
         self.waits: list[Waited] = []
         app.handler("other")(self._start)
 
     async def _start(self, delivery: duly.Delivery[int]) -> None:
-        asked = self._asked.pop(delivery.payload)
-        self.waits.append((asked, time.perf_counter() - asked))
+        requested_at = self._requested_at.pop(delivery.payload)
+        self.waits.append((requested_at, time.perf_counter() - requested_at))
 
     async def trickle(self, until: Callable[[], Awaitable[bool]]) -> list[Waited]:
-        """Deliver two hundred a second until told to stop; returns the waits of these."""
+        """Deliver two hundred a second until `until` returns True; returns the waits."""
         self.waits = []
-        # Asked once a second: asked beside each, the question itself would be the load.
+        # Checked once a second: for each delivery, the check itself would be the load.
         while not await until():
             for _ in range(200):
                 self._number += 1
-                self._asked[self._number] = time.perf_counter()
+                self._requested_at[self._number] = time.perf_counter()
                 await self._app.deliver("other", self._number)
                 await asyncio.sleep(0.005)
         return self.waits
 
 
 async def plan_all(app: duly.App) -> float:
-    """Seconds that the planner takes for everything that is due to be planned."""
+    """The seconds that the planner takes for everything that is due to be planned."""
     planner = app.engine().worker.planner
     started = time.perf_counter()
     while (await planner.tick()).seconds == 0.0:
@@ -178,7 +178,7 @@ async def plan_all(app: duly.App) -> float:
 
 
 async def deliver(app: duly.App, count: int) -> float:
-    """Seconds that delivering one takes, when so many are delivered."""
+    """The seconds for one delivery, when this many are delivered."""
     before, running = app.telemetry.counts["completed"], asyncio.create_task(app.run())
     started = time.perf_counter()
     while app.telemetry.counts["completed"] - before < count:  # noqa: ASYNC110
@@ -190,21 +190,23 @@ async def deliver(app: duly.App, count: int) -> float:
 
 
 async def burst(url: str, stored: int, due: int) -> None:
-    """A morning at nine: plan what falls due at once, beside other work, alone, and deliver it."""
+    """Plan everything that is due at once, during other work and alone, and deliver it."""
     app = duly.App(url)
     app.expect("greet")
     others = Others(app)
     async with app:
         await store_yearly(app, stored, due)
-        rest, busy, seconds = await beside(app, others, due)
+        rest, busy, seconds = await during_other_work(app, others, due)
     alone, delivering = await in_turn(url, due)
-    print(f"  {stored:,} stored, {due:,} due at once: planned in {seconds:.1f} s beside others,")
+    print(
+        f"  {stored:,} stored, {due:,} due at once: planned in {seconds:.1f} s during other work,"
+    )
     print(
         f"    {alone:.1f} s alone; delivered in {delivering:.1f} s: planning costs "
         f"{alone / delivering:.2f} of delivering (wanted: at most 1)"
     )
     print(
-        f"    other work, asked for to started, p99 of {WINDOW_SECONDS:g} s in the middle: "
+        f"    other work, requested to started, p99 of {WINDOW_SECONDS:g} s in the middle: "
         f"{typical_p99(rest) * 1000:.1f} ms at rest, {typical_p99(busy) * 1000:.1f} ms meanwhile: "
         f"{typical_p99(busy) / typical_p99(rest):.2f} times (wanted: 2); "
         f"the worst {max(p99s(rest)) * 1000:.1f} and {max(p99s(busy)) * 1000:.1f} ms"
@@ -212,7 +214,7 @@ async def burst(url: str, stored: int, due: int) -> None:
 
 
 async def in_turn(url: str, due: int) -> tuple[float, float]:
-    """Seconds to plan and to deliver what is due, in turn, so that a slow minute is shared."""
+    """Seconds to plan and to deliver, in turn, so that a slow minute affects both."""
     planner, worker = duly.App(url), duly.App(url)
     planner.expect("greet")
     worker.handler("greet")(_greet)
@@ -226,15 +228,15 @@ async def in_turn(url: str, due: int) -> tuple[float, float]:
     return statistics.median(planned), due * statistics.median(delivered)
 
 
-async def beside(
+async def during_other_work(
     app: duly.App, others: Others, due: int
 ) -> tuple[list[Waited], list[Waited], float]:
-    """Waits of other work at rest and while the planner plans, and how long that took."""
+    """Waits of other deliveries without and with planning, and the time of planning."""
     running = asyncio.create_task(app.run())
     begun = time.perf_counter()
 
     async def long_enough() -> bool:
-        # As much of a question to the store as the other one, so that both trickles are alike.
+        # The same query as in the other trickle, so that both have the same load.
         await app.store.plans.is_behind(datetime.now(UTC), [])
         return time.perf_counter() - begun > REST_SECONDS
 
@@ -254,7 +256,7 @@ async def beside(
 
 
 async def bring_forward(app: duly.App, due: int) -> None:
-    """Make the next occurrence of that many schedules due to be planned."""
+    """Make the next occurrence of this many schedules due to be planned."""
     database: Any = app.store.database  # type: ignore[attr-defined]
     if isinstance(database, Sqlite):
         sql = "update duly_progress set next_at = 1 where schedule <= ?"
@@ -270,7 +272,7 @@ async def _greet(delivery: duly.Delivery[object]) -> None:
 
 
 async def absence(url: str) -> None:
-    """A schedule of every second that was away for thirty days."""
+    """A schedule of every second after thirty days of outage."""
     async with duly.App(url) as app:
         app.expect("tick")
         await app.schedule("tick", duly.cron("* * * * * *"), "tick")
@@ -281,13 +283,13 @@ async def absence(url: str) -> None:
         grew = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
         schedule = await app.schedules.get("tick")
     print(
-        f"  every second, 30 days away: {schedule.merged:,} merged in "
+        f"  every second, 30 days of outage: {schedule.merged:,} merged in "
         f"{seconds * 1000:.0f} ms and {grew:.1f} MB (wanted: 1 s, 50 MB)"
     )
 
 
 async def set_back(app: duly.App, by: timedelta) -> None:
-    """Make the only schedule one that was planned so long ago."""
+    """Make the only schedule look planned that long ago."""
     database: Any = app.store.database  # type: ignore[attr-defined]
     seconds = by.total_seconds()
     if isinstance(database, Sqlite):

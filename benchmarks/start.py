@@ -1,4 +1,4 @@
-"""From the command to the first printed line, the announcement and /ready, beside bare imports.
+"""Time from the command to its first line, its announcement and /ready, compared with imports.
 
 python -m benchmarks.start [--rounds 7] [--python .venv/bin/python]
 """
@@ -19,12 +19,12 @@ from tests.surfaces.processes import environment
 BARE = "import httptools, starlette, uvicorn, uvloop"
 SERVED = {"duly serve": (), "duly serve duly_birthday:app": ("duly_birthday:app",)}
 COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
-"""Our own environment may forbid what every other start lives on."""
+"""The environment may disable compiled files, which normal starts use."""
 Seconds = dict[str, float]
 
 
 def main(python: str, rounds: int) -> None:
-    """Everyone in turn, so that a slow moment is shared."""
+    """Run all in turn, so that a slow moment affects all."""
     taken: dict[str, list[Seconds]] = defaultdict(list)
     with folder() as place:
         for number in range(rounds + 1):
@@ -36,7 +36,7 @@ def main(python: str, rounds: int) -> None:
 
 
 def one_round(python: str, place: Path) -> list[tuple[str, Seconds]]:
-    """Each once: nothing at all, the server's libraries, and ours on a new and an old file."""
+    """Each once: empty Python, the server's libraries, and duly on a new and an existing file."""
     place.mkdir()
     found = [("python -c pass", ran(python, "pass")), (BARE, ran(python, BARE))]
     for number, (name, arguments) in enumerate(SERVED.items()):
@@ -52,14 +52,14 @@ def one_round(python: str, place: Path) -> list[tuple[str, Seconds]]:
 
 
 def ran(python: str, code: str) -> Seconds:
-    """How long Python takes for so much."""
+    """How long Python takes for the code."""
     begun = time.perf_counter()
     subprocess.run([python, "-c", code], env=environment(COMPILED), check=True)
     return {"ends": time.perf_counter() - begun}
 
 
 def started(command: list[str], database: str) -> Seconds:
-    """How long a server takes to say something, to say where it listens, and to be ready."""
+    """How long a server takes to its first line, to its announcement, and until it is ready."""
     port = free_port()
     begun = time.perf_counter()
     server = subprocess.Popen(
@@ -73,7 +73,7 @@ def started(command: list[str], database: str) -> Seconds:
         first = time.perf_counter() - begun
         while b"listens on" not in line:
             line = server.stderr.readline()
-            assert line, "it ended"
+            assert line, "the server ended"
         announced = time.perf_counter() - begun
         while not is_ready(port):
             pass
@@ -85,7 +85,7 @@ def started(command: list[str], database: str) -> Seconds:
 
 
 def is_ready(port: int) -> bool:
-    """Whether /ready says so."""
+    """Whether /ready answers 200."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
         connection.request("GET", "/ready")
@@ -95,19 +95,19 @@ def is_ready(port: int) -> bool:
 
 
 def median(rounds: list[Seconds]) -> Seconds:
-    """The median of each figure."""
+    """The median of each value."""
     return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
 
 
 def report(medians: dict[str, Seconds]) -> None:
-    """Each in milliseconds, and as a multiple of the bare imports."""
+    """Print each in milliseconds, and as a multiple of the bare imports."""
     bare = medians[BARE]["ends"]
     for name, figures in medians.items():
-        told = (
+        values = (
             f"{figure} {seconds * 1000:.0f} ms ({seconds / bare:.2f})"
             for figure, seconds in figures.items()
         )
-        print(f"{name + ':':<45} {', '.join(told)}")
+        print(f"{name + ':':<45} {', '.join(values)}")
     print("(in brackets: times the bare imports; wanted: announced within 1000 ms)")
 
 
@@ -115,7 +115,9 @@ if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument(
-        "--python", default=sys.executable, help="another environment's, as that of `make serve`"
+        "--python",
+        default=sys.executable,
+        help="the Python of another environment, such as that of `make serve`",
     )
     given = arguments.parse_args()
     main(given.python, given.rounds)

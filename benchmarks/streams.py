@@ -1,4 +1,4 @@
-"""What order costs: streams of one beside none, one hot stream, and claims among a million.
+"""The cost of order: streams of one compared with none, one hot stream, claims among a million.
 
 python -m benchmarks.streams [--store postgresql|sqlite] [--count 30000] [--waiting 1000000]
 """
@@ -22,18 +22,18 @@ from tests.support.postgres import Server
 ROUNDS = 5
 SLOTS = 100
 CLAIMS = 60
-IN_LINE = 10
+PER_STREAM = 10
 
 
 async def drained(kind: str, postgres: Server, place: Path, count: int, streams: int) -> float:
-    """Deliveries a second, in so many streams; 0 is none."""
+    """Deliveries a second, in this many streams; 0 for none."""
     url = await fresh(kind, postgres, place)
-    told = in_process("duly_drain", "--database", url, "--count", count, "--streams", streams)
-    return float(told["per_second"])
+    result = in_process("duly_drain", "--database", url, "--count", count, "--streams", streams)
+    return float(result["per_second"])
 
 
 async def drain(kind: str, postgres: Server, place: Path, count: int) -> None:
-    """Everyone in turn, so that a noisy minute is shared."""
+    """Run all in turn, so that a noisy minute affects all."""
     none, ones, hot = [], [], []
     for _ in range(ROUNDS):
         none.append(await drained(kind, postgres, place, count, 0))
@@ -42,14 +42,14 @@ async def drain(kind: str, postgres: Server, place: Path, count: int) -> None:
     free, ordered = statistics.median(none), statistics.median(ones)
     pair = statistics.median(one / other for one, other in zip(none, ones, strict=True))
     print(
-        f"{kind}: {free:,.0f}/s in no stream, {ordered:,.0f}/s in streams of one: "
-        f"{free / ordered - 1:.0%} more (wanted: at most 15%), in the middle pair {pair - 1:.0%}"
+        f"{kind}: {free:,.0f}/s without streams, {ordered:,.0f}/s in streams of one: "
+        f"{free / ordered - 1:.0%} more (wanted: at most 15%), in the median pair {pair - 1:.0%}"
     )
     print(f"  one hot stream: {statistics.median(hot):,.0f}/s (wanted: 2,000)")
 
 
 class Waiting:
-    """A store with a backlog, and a worker that claims from it and settles what it got."""
+    """A store with a backlog, and a worker that claims from it and settles."""
 
     def __init__(self, app: duly.App) -> None:
         self._app = app
@@ -57,10 +57,10 @@ class Waiting:
         self._floor = datetime(2000, 1, 1, tzinfo=UTC)
         self._worker = self._target = 0
         self.times: list[float] = []
-        self.brought: list[int] = []
+        self.counts: list[int] = []
 
     async def begin(self) -> None:
-        """Become a worker."""
+        """Register the worker."""
         self._worker = await self._app.store.workers.register("streams", 3600, SLOTS, ["noop"])
         self._target = (await self._app.store.targets.numbers(["noop"], create=False))["noop"]
 
@@ -74,7 +74,7 @@ class Waiting:
         )
         self.times.append(time.perf_counter() - started)
         members = [one for head in claimed for one in (head, *(head.followers or ()))]
-        self.brought.append(len(members))
+        self.counts.append(len(members))
         self._floor = max(each.ready_at for each in claimed)
         now = self._app.clock.now()
         await agenda.settle([complete(each, now, now) for each in members])
@@ -86,8 +86,8 @@ class Waiting:
 
     @property
     def microseconds_each(self) -> float:
-        """The same for each delivery that it brought."""
-        return self.milliseconds * 1000 / statistics.median(self.brought)
+        """The same for each claimed delivery."""
+        return self.milliseconds * 1000 / statistics.median(self.counts)
 
 
 async def claims(urls: list[str], waiting: int) -> None:
@@ -95,13 +95,13 @@ async def claims(urls: list[str], waiting: int) -> None:
     apps = [duly.App(url) for url in urls]
     async with apps[0], apps[1], apps[2]:
         await fill(apps[0], "noop", waiting, seconds_ahead=-10)
-        await fill_streams(apps[1], "noop", waiting // IN_LINE, IN_LINE)
+        await fill_streams(apps[1], "noop", waiting // PER_STREAM, PER_STREAM)
         await fill_streams(apps[2], "noop", 1, waiting // 2)
         await fill(apps[2], "noop", waiting // 2, seconds_ahead=-5)
         stores = [Waiting(app) for app in apps]
         for store in stores:
             await store.begin()
-        # What filling left to be written would be measured otherwise.
+        # Otherwise the writes that filling left would be measured.
         os.sync()
         for _ in range(CLAIMS):
             for store in stores:
@@ -110,16 +110,18 @@ async def claims(urls: list[str], waiting: int) -> None:
 
 
 def show(waiting: int, free: Waiting, many: Waiting, hot: Waiting) -> None:
-    """Print what a claim costs."""
-    print(f"  claim of {SLOTS} lanes, {waiting:,} waiting in no stream: {free.milliseconds:.2f} ms")
+    """Print the cost of a claim."""
     print(
-        f"    in {waiting // IN_LINE:,} streams: {many.milliseconds:.2f} ms for "
-        f"{statistics.median(many.brought):.0f}; for each delivery "
+        f"  claim of {SLOTS} lanes, {waiting:,} waiting without streams: {free.milliseconds:.2f} ms"
+    )
+    print(
+        f"    in {waiting // PER_STREAM:,} streams: {many.milliseconds:.2f} ms for "
+        f"{statistics.median(many.counts):.0f}; for each delivery "
         f"{many.microseconds_each / free.microseconds_each:.2f} times (wanted: at most 1.5)"
     )
     print(
         f"    one stream with the oldest {waiting // 2:,}: {hot.milliseconds:.2f} ms for "
-        f"{statistics.median(hot.brought):.0f}; for each delivery "
+        f"{statistics.median(hot.counts):.0f}; for each delivery "
         f"{hot.microseconds_each / free.microseconds_each:.2f} times (wanted: at most 1.5)"
     )
 

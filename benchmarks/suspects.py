@@ -1,8 +1,8 @@
-"""What a due suspect costs everyone else: a fleet of three, long work running on each of them.
+"""The cost of due suspects for other deliveries: three workers, each with a long-running one.
 
 python -m benchmarks.suspects [--rate 100] [--seconds 8]
 
-Accepted to handler start, first without a suspect, then with a hundred of them due.
+The time from accepted to handler start, first without suspects, then with a hundred of them due.
 """
 
 import argparse
@@ -24,7 +24,7 @@ WORKERS, SUSPECTS = 3, 100
 
 
 async def work(database: str) -> None:
-    """A worker: prints each ordinary delivery's lateness in milliseconds, and each suspect."""
+    """A worker: prints the lateness of each ordinary delivery in milliseconds."""
     app = duly.App(database)
 
     @app.handler("quick")
@@ -44,7 +44,7 @@ async def work(database: str) -> None:
 
 
 async def produce(app: duly.App, rate: int, seconds: float) -> int:
-    """Accept ordinary deliveries at a steady pace, each due at once."""
+    """Accept ordinary deliveries at a constant rate, each due at once."""
     count = int(rate * seconds)
     begun = time.perf_counter()
     for n in range(count):
@@ -53,8 +53,8 @@ async def produce(app: duly.App, rate: int, seconds: float) -> int:
     return count
 
 
-async def suspected(app: duly.App) -> None:
-    """Deliveries with which two workers died."""
+async def make_suspects(app: duly.App) -> None:
+    """Deliver suspects: deliveries with which two workers died."""
     await app.deliver_many([("suspect", None)] * SUSPECTS)
     async with app.store.database.shared() as connection:  # type: ignore[attr-defined]
         await connection.execute(
@@ -64,7 +64,7 @@ async def suspected(app: duly.App) -> None:
 
 
 def read(workers: list[subprocess.Popen[bytes]], wanted: int) -> list[float]:
-    """So many lines of all workers."""
+    """Read this many lines of all workers."""
     found: list[float] = []
     while len(found) < wanted:
         for each in workers:
@@ -81,7 +81,7 @@ async def main(rate: int, seconds: float) -> None:
         async with duly.App(url) as app:
             app.expect("quick", "long", "suspect")
             command = [sys.executable, "-m", "benchmarks.suspects", "--work", url]
-            workers = [started(command) for _ in range(WORKERS)]
+            workers = [start(command) for _ in range(WORKERS)]
             try:
                 for each in workers:
                     assert each.stdout is not None
@@ -89,24 +89,24 @@ async def main(rate: int, seconds: float) -> None:
                 read(workers, await produce(app, 20, 2))
                 await hold_each(app)
                 alone = read(workers, await produce(app, rate, seconds))
-                await suspected(app)
-                beside = read(workers, await produce(app, rate, seconds))
+                await make_suspects(app)
+                with_suspects = read(workers, await produce(app, rate, seconds))
             finally:
                 for each in workers:
                     each.kill()
                     each.wait()
-    report = {"without": told(alone), "with": told(beside)}
-    ratio = p99(beside) / p99(alone)
+    report = {"without": summary(alone), "with": summary(with_suspects)}
+    ratio = p99(with_suspects) / p99(alone)
     print(json.dumps(report), f"p99 {ratio:.2f} times (wanted at most 2)")
 
 
-def started(command: list[str]) -> subprocess.Popen[bytes]:
-    """Another process."""
+def start(command: list[str]) -> subprocess.Popen[bytes]:
+    """Start a process."""
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
 
 
 async def hold_each(app: duly.App) -> None:
-    """Give every worker something that lasts."""
+    """Give every worker a delivery that runs long."""
     held: set[int] = set()
     while len(held) < WORKERS:
         await app.deliver("long")
@@ -115,12 +115,12 @@ async def hold_each(app: duly.App) -> None:
 
 
 def p99(late: list[float]) -> float:
-    """All but one in a hundred were quicker."""
+    """The 99th percentile."""
     return late[int(len(late) * 0.99)]
 
 
-def told(late: list[float]) -> dict[str, float]:
-    """What to print."""
+def summary(late: list[float]) -> dict[str, float]:
+    """The values to print."""
     middle, most = statistics.median(late), p99(late)
     return {"p50_ms": round(middle, 2), "p99_ms": round(most, 2), "most_ms": round(late[-1], 2)}
 

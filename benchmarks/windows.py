@@ -1,4 +1,4 @@
-"""Waits in short windows: a machine with noisy moments still has quiet ones, alone and beside."""
+"""Waits in short windows: a noisy machine has quiet moments too."""
 
 import statistics
 from collections import defaultdict
@@ -6,22 +6,22 @@ from collections.abc import Iterable
 
 WINDOW_SECONDS = 5.0
 LEAST = 50
-"""Fewer waits than that say nothing."""
+"""Fewer waits are not significant."""
 
 Waited = tuple[float, float]
-"""When something was asked for, and how long it waited."""
+"""When something was requested, and how long it waited."""
 
 
 def p99s(waits: Iterable[Waited]) -> list[float]:
     """The p99 of each window."""
     windows: dict[int, list[float]] = defaultdict(list)
-    for asked, wait in waits:
-        windows[int(asked / WINDOW_SECONDS)].append(wait)
+    for requested_at, wait in waits:
+        windows[int(requested_at / WINDOW_SECONDS)].append(wait)
     return [_p99(each) for each in windows.values() if len(each) >= LEAST]
 
 
 def typical_p99(waits: Iterable[Waited]) -> float:
-    """The p99 of the window in the middle."""
+    """The p99 of the median window."""
     return statistics.median(p99s(waits))
 
 

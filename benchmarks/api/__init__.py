@@ -1,1 +1,1 @@
-"""How fast the HTTP API takes deliveries in, beside an echo on the same server software."""
+"""How fast the HTTP API accepts deliveries, compared with an echo on the same server software."""

@@ -1,4 +1,4 @@
-"""POST /v1/deliveries with many callers, its p99 beside a working engine, and items through bulk.
+"""POST /v1/deliveries with many callers, its p99 with a working engine, and items in bulk.
 
 python -m benchmarks.api [--store postgresql] [--seconds 5] [--rounds 3]
 python -m benchmarks.api --part lists [--store postgresql] [--rows 5000000]
@@ -11,7 +11,7 @@ from statistics import median
 
 import uvloop
 
-from benchmarks.api.callers import flood, posted, trickle
+from benchmarks.api.callers import flood, post_request, trickle
 from benchmarks.api.lists import lists
 from benchmarks.api.overload import overload
 from benchmarks.api.servers import running
@@ -21,15 +21,15 @@ from benchmarks.windows import typical_p99
 CALLERS, RATE = 64, 500
 BULK, BULK_CALLERS = 10_000, 2
 PAYLOAD = {"type": "invoice.paid", "data": {"invoice": 4711, "amount": "99.00", "currency": "EUR"}}
-NOW = posted("/v1/deliveries", {"target": "noop", "payload": PAYLOAD})
-LATER = posted("/v1/deliveries", {"target": "noop", "payload": PAYLOAD, "after": 36000})
-MANY = posted(
+NOW = post_request("/v1/deliveries", {"target": "noop", "payload": PAYLOAD})
+LATER = post_request("/v1/deliveries", {"target": "noop", "payload": PAYLOAD, "after": 36000})
+MANY = post_request(
     "/v1/deliveries/bulk", [{"target": "noop", "payload": PAYLOAD, "after": 36000}] * BULK
 )
 
 
 async def measured(kind: str, seconds: float, rounds: int) -> None:
-    """Print the figures of one store."""
+    """Print the results of one store."""
     single, echoed, bulk, waits = [], [], [], []
     with server() as postgres, folder() as place:
         for _ in range(rounds):
@@ -46,7 +46,7 @@ async def measured(kind: str, seconds: float, rounds: int) -> None:
     limit = median(echoed)
     print(
         f"{kind}: {CALLERS} callers {median(single):,.0f}/s (wanted: 3,000), an echo "
-        f"{limit:,.0f}/s: {median(single) / limit:.0%}; p99 at {RATE}/s beside a working engine "
+        f"{limit:,.0f}/s: {median(single) / limit:.0%}; p99 at {RATE}/s with a working engine "
         f"{typical_p99(waits) * 1000:.1f} ms (wanted: 20); bulk {median(bulk):,.0f}/s "
         "(wanted: 30,000)"
     )

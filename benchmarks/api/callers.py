@@ -1,4 +1,4 @@
-"""Callers that cost little: HTTP over bare sockets, one request at a time on each."""
+"""Cheap callers: HTTP over bare sockets, one request at a time on each."""
 
 import asyncio
 import time
@@ -11,10 +11,10 @@ from benchmarks.windows import Waited
 
 
 class Caller(asyncio.Protocol):
-    """One connection that is kept."""
+    """One persistent connection."""
 
     def __init__(self) -> None:
-        self._heard = bytearray()
+        self._received = bytearray()
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -23,24 +23,24 @@ class Caller(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error or ConnectionError("the server hung up"))
+            self._answer.set_exception(error or ConnectionError("the server closed the connection"))
 
     def data_received(self, data: bytes) -> None:
-        self._heard += data
-        head = self._heard.find(b"\r\n\r\n")
+        self._received += data
+        head = self._received.find(b"\r\n\r\n")
         if head < 0:
             return
-        begins = self._heard.find(b"content-length: ", 0, head) + 16
-        length = int(self._heard[begins : self._heard.find(b"\r\n", begins)])
-        if len(self._heard) < head + 4 + length:
+        begins = self._received.find(b"content-length: ", 0, head) + 16
+        length = int(self._received[begins : self._received.find(b"\r\n", begins)])
+        if len(self._received) < head + 4 + length:
             return
-        answer = int(self._heard[9:12]), bytes(self._heard[head + 4 :])
-        self._heard.clear()
+        answer = int(self._received[9:12]), bytes(self._received[head + 4 :])
+        self._received.clear()
         assert self._answer is not None
         self._answer.set_result(answer)
 
     async def ask(self, request: bytes) -> tuple[int, bytes]:
-        """Send a request; its status and body."""
+        """Send a request; returns its status and body."""
         assert self._transport is not None
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
@@ -48,17 +48,17 @@ class Caller(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether the server still listens; it hangs up on those who are silent for long."""
+        """Whether the connection is open; the server closes idle ones."""
         return self._transport is not None and not self._transport.is_closing()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
 
-async def connected(url: str, count: int) -> list[Caller]:
-    """So many callers."""
+async def connect(url: str, count: int) -> list[Caller]:
+    """Open this many callers."""
     place = urlsplit(url)
     loop = asyncio.get_running_loop()
     return [
@@ -66,8 +66,8 @@ async def connected(url: str, count: int) -> list[Caller]:
     ]
 
 
-def posted(path: str, document: Any, **headers: str) -> bytes:
-    """A request as it is sent."""
+def post_request(path: str, document: Any, **headers: str) -> bytes:
+    """The bytes of a request."""
     body = msgspec.json.encode(document)
     more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     head = (
@@ -78,8 +78,8 @@ def posted(path: str, document: Any, **headers: str) -> bytes:
 
 
 async def flood(url: str, request: bytes, callers: int, seconds: float) -> float:
-    """Answers a second, each caller asking again as soon as it is answered."""
-    found, answered = await connected(url, callers), 0
+    """Answers a second, with each caller sending the next request at once."""
+    found, answered = await connect(url, callers), 0
     begun = time.perf_counter()
     until = begun + seconds
 
@@ -98,23 +98,23 @@ async def flood(url: str, request: bytes, callers: int, seconds: float) -> float
 
 
 async def trickle(url: str, request: bytes, rate: float, seconds: float) -> list[Waited]:
-    """How long each waited when so many a second are asked, whether answered or not."""
+    """How long each request waited, when this many a second are sent at a fixed rate."""
     idle, waits, tasks = list[Caller](), list[Waited](), list[asyncio.Task[None]]()
     begun = time.perf_counter()
 
-    async def call(asked: float) -> None:
+    async def call(requested_at: float) -> None:
         open_ones = [each for each in idle if each.is_open]
         idle[:] = open_ones[:-1]
-        caller = open_ones[-1] if open_ones else (await connected(url, 1))[0]
+        caller = open_ones[-1] if open_ones else (await connect(url, 1))[0]
         status, body = await caller.ask(request)
         assert status == 201, (status, body)
-        waits.append((asked, time.perf_counter() - asked))
+        waits.append((requested_at, time.perf_counter() - requested_at))
         idle.append(caller)
 
     for n in range(int(rate * seconds)):
-        asked = begun + n / rate
-        await asyncio.sleep(max(0.0, asked - time.perf_counter()))
-        tasks.append(asyncio.create_task(call(asked)))
+        requested_at = begun + n / rate
+        await asyncio.sleep(max(0.0, requested_at - time.perf_counter()))
+        tasks.append(asyncio.create_task(call(requested_at)))
     await asyncio.gather(*tasks)
     for each in idle:
         each.close()

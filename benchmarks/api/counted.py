@@ -1,14 +1,14 @@
-"""What is served under overload: a handler that notes in a file whose delivery it got."""
+"""The app of the overload benchmark: a handler that writes the id of each delivery to a file."""
 
 import os
 
 import duly
 
 app = duly.App()
-FILE = os.open(os.environ["NOTED"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+FILE = os.open(os.environ["HANDLED_FILE"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
 @app.handler("noop")
 async def noop(delivery: duly.Delivery[object]) -> None:
-    """Note it."""
+    """Write the id."""
     os.write(FILE, f"{delivery.id}\n".encode())

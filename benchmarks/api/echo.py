@@ -1,4 +1,4 @@
-"""The limit: the same server software, which decodes what it gets and answers, nothing more."""
+"""The limit: the same server software, which only decodes and answers."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ JSON = {"content-type": "application/json"}
 
 
 async def echo(_scope: Any, receive: Any, send: Any) -> None:
-    """Answer with what came."""
+    """Answer with the request's body."""
     body = (await receive())["body"]
     await send_answer(send, 201, JSON, msgspec.json.encode(msgspec.json.decode(body)))
 

@@ -1,4 +1,4 @@
-"""The first page of every list over a large ledger, asked of the site itself without a network."""
+"""The first page of every list of a large ledger, requested without a network."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -84,16 +84,20 @@ WANTED_OF_STATS_MS = 20
 
 
 async def lists(kind: str, rows: int) -> None:
-    """Print how long each takes on one store, the slowest first."""
+    """Print how long each page takes on one store, the slowest first."""
     with server() as postgres, folder() as place:
         async with duly.App(await fresh(kind, postgres, place), environment={}) as app:
-            await filled(app, rows)
+            await fill_ledger(app, rows)
             transport = ASGITransport(site(app, ProcessHealth(app, app.engine())))
             async with AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-                took = {page: [await _asked(client, page) for _ in range(TIMES)] for page in PAGES}
-            # A namespace with nothing in it, beside the large one.
-            apart = app.within("apart")
-            took["deliveries of nobody"] = [await _timed(apart.page()) for _ in range(TIMES)]
+                took = {
+                    page: [await _request(client, page) for _ in range(TIMES)] for page in PAGES
+                }
+            # An empty namespace in the same store.
+            empty = app.within("empty")
+            took["deliveries of an empty namespace"] = [
+                await _timed(empty.page()) for _ in range(TIMES)
+            ]
     for page, times in sorted(took.items(), key=lambda each: -median(each[1])):
         wanted = WANTED_OF_STATS_MS if page.startswith("stats") else WANTED_MS
         slow = "  SLOW" if median(times) * 1000 > wanted else ""
@@ -107,9 +111,9 @@ async def lists(kind: str, rows: int) -> None:
     )
 
 
-async def _asked(client: AsyncClient, page: str) -> float:
-    answered = client.get(f"/v1/{page}")
-    return await _timed(answered, lambda answer: answer.status_code == 200)
+async def _request(client: AsyncClient, page: str) -> float:
+    call = client.get(f"/v1/{page}")
+    return await _timed(call, lambda answer: answer.status_code == 200)
 
 
 async def _timed(call: Awaitable[Any], check: Callable[[Any], bool] = bool) -> float:
@@ -119,8 +123,8 @@ async def _timed(call: Awaitable[Any], check: Callable[[Any], bool] = bool) -> f
     return time.perf_counter() - begun
 
 
-async def filled(app: duly.App, rows: int) -> None:
-    """A ledger with some of everything."""
+async def fill_ledger(app: duly.App, rows: int) -> None:
+    """Fill the ledger with every kind of delivery."""
     app.expect("noop")
     number = (await app.store.targets.numbers(["noop"], create=True))["noop"]
     database = app.store.database  # type: ignore[attr-defined]

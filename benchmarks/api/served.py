@@ -1,4 +1,4 @@
-"""What `duly serve` serves in these benchmarks: a handler that does nothing."""
+"""The app that `duly serve` serves in these benchmarks: a handler that does nothing."""
 
 import duly
 

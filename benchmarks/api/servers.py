@@ -1,4 +1,4 @@
-"""Servers in processes of their own."""
+"""Servers in separate processes."""
 
 import json
 import os
@@ -16,20 +16,20 @@ from benchmarks.places import ROOT
 
 @dataclass(frozen=True)
 class Running:
-    """A server: its address and its process."""
+    """A server: its URL and its process."""
 
     url: str
     number: int
 
     def memory(self) -> float:
-        """Megabytes that it holds."""
-        told = subprocess.check_output(["ps", "-o", "rss=", "-p", str(self.number)], text=True)
-        return int(told) / 1024
+        """Its resident memory in megabytes."""
+        output = subprocess.check_output(["ps", "-o", "rss=", "-p", str(self.number)], text=True)
+        return int(output) / 1024
 
 
 @contextmanager
 def running(*arguments: str, descriptors: int | None = None, **variables: str) -> Iterator[Running]:
-    """A module that serves, until the block ends; with no more than so many open files."""
+    """Run a module that serves, until the block ends; with a limit of open files."""
 
     def limit() -> None:
         if descriptors is not None:
@@ -47,7 +47,7 @@ def running(*arguments: str, descriptors: int | None = None, **variables: str) -
     assert process.stdout is not None
     try:
         found = Running(_address(process.stdout), process.pid)
-        # Read on: whoever tells much and is not heard stands still.
+        # Keep reading: a process blocks when its output pipe is full.
         threading.Thread(target=process.stdout.read, daemon=True).start()
         yield found
     finally:
@@ -55,10 +55,10 @@ def running(*arguments: str, descriptors: int | None = None, **variables: str) -
         process.wait()
 
 
-def _address(told: IO[str]) -> str:
-    for line in told:
+def _address(output: IO[str]) -> str:
+    for line in output:
         if line.startswith("http"):
             return line.strip()
         if '"Serving"' in line:
             return str(json.loads(line)["url"])
-    raise RuntimeError("it ended before it served")
+    raise RuntimeError("the server ended before it was ready")

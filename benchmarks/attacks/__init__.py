@@ -1,1 +1,1 @@
-"""What a server does for others while somebody attacks it."""
+"""How a server under attack serves others."""

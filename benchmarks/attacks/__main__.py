@@ -1,12 +1,12 @@
-"""What a server does for others while somebody attacks it, measured from outside.
+"""How a server under attack serves others, measured from outside.
 
 python -m benchmarks.attacks [--only NAME] [--store postgresql] [--seconds 10]
 
-For each attack a `duly serve` of its own, which may have 1,024 open files. An attacker in another
-process attacks it for so many seconds. Meanwhile `/health` is asked on a new connection every
-20 ms, the server's memory is looked at, and ten webhooks a second become due. At the end of the
-attack, while it goes on, a delivery must be accepted. The column "bare" is the worst answer of a
-bare server that nobody attacks, asked as often: where it is slow too, the machine was.
+Each attack gets its own `duly serve`, which may have 1,024 open files. An attacker in another
+process attacks it for the given seconds. Meanwhile `/health` is requested on a new connection
+every 20 ms, the server's memory is measured, and ten webhooks a second become due. At the end of
+the attack, while it continues, a delivery must be accepted. The column "bare" is the slowest
+response of a bare server that is not attacked: if it is slow too, the machine was slow.
 """
 
 import argparse
@@ -28,27 +28,27 @@ DESCRIPTORS = 1024
 EVERY, DUE_EVERY, SETTLED = 0.02, 0.1, 3.0
 PATIENCE = 10.0
 MOST_HEALTH, MOST_MEMORY, MOST_LATE = 0.25, 150.0, 1.0
-"""Seconds, megabytes and seconds: what must hold under each attack."""
+"""Seconds, megabytes and seconds: the limits under each attack."""
 
 
 @dataclass
-class Seen:
-    """What was measured during one attack."""
+class Measurements:
+    """The measurements of one attack."""
 
     name: str
     health: list[float] = field(default_factory=list)
     bare: list[float] = field(default_factory=list)
-    """Of a server that nobody attacks, in the same way."""
+    """Of a server that is not attacked."""
     rest: float = 0.0
     memory: float = 0.0
     late: list[float] = field(default_factory=list)
     due: int = 0
     accepts: bool = False
-    """Whether a delivery was accepted at the end of the attack, while it went on."""
+    """Whether a delivery was accepted at the end of the attack, while it continued."""
 
     @property
     def passed(self) -> bool:
-        """Whether all of it is within its bounds."""
+        """Whether everything is within its limits."""
         return (
             max(self.health) <= MOST_HEALTH
             and self.memory - self.rest <= MOST_MEMORY
@@ -58,15 +58,15 @@ class Seen:
 
     @property
     def latest(self) -> float:
-        """How late the latest webhook was; without end if one did not come."""
+        """How late the latest webhook was; infinite if one did not arrive."""
         return max(self.late) if len(self.late) == self.due else float("inf")
 
     def row(self) -> str:
-        """As a line of the table."""
+        """A row of the table."""
         health = sorted(self.health)
         p99 = health[min(len(health) - 1, int(len(health) * 0.99))]
         late = (
-            f"{len(self.late)} of {self.due} came"
+            f"{len(self.late)} of {self.due} arrived"
             if self.latest == float("inf")
             else (f"{self.latest * 1000:,.0f} ms")
         )
@@ -79,7 +79,7 @@ class Seen:
 
 
 async def answered(url: str, request: bytes) -> bytes:
-    """The answer to a request on a connection of its own."""
+    """The response to a request on its own connection."""
     place = urlsplit(url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     try:
@@ -90,13 +90,13 @@ async def answered(url: str, request: bytes) -> bytes:
         writer.close()
 
 
-def got(path: str) -> bytes:
-    """A request that reads."""
+def get_request(path: str) -> bytes:
+    """A GET request."""
     return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n".encode()
 
 
-def posted(path: str, document: object) -> bytes:
-    """A request that sends a document."""
+def post_request(path: str, document: object) -> bytes:
+    """A POST request with a document."""
     body = json.dumps(document).encode()
     head = (
         f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n"
@@ -105,13 +105,13 @@ def posted(path: str, document: object) -> bytes:
     return head.encode() + body
 
 
-async def ask(url: str, path: str, expected: bytes, took: list[float]) -> None:
-    """Ask again and again how long an answer takes; none within 10 s counts as 10 s."""
+async def probe(url: str, path: str, expected: bytes, took: list[float]) -> None:
+    """Measure repeatedly how long an answer takes; none within 10 s counts as 10 s."""
     while True:
         begun, seconds = time.perf_counter(), PATIENCE
         try:
             async with asyncio.timeout(PATIENCE):
-                if expected in await answered(url, got(path)):
+                if expected in await answered(url, get_request(path)):
                     seconds = time.perf_counter() - begun
         except (TimeoutError, OSError):
             """Counted as the longest."""
@@ -119,15 +119,15 @@ async def ask(url: str, path: str, expected: bytes, took: list[float]) -> None:
         await asyncio.sleep(EVERY)
 
 
-async def look_at_memory(served: Running, seen: Seen) -> None:
-    """Note the most that it holds."""
+async def measure_memory(served: Running, seen: Measurements) -> None:
+    """Record the maximum."""
     while True:
         seen.memory = max(seen.memory, await asyncio.to_thread(served.memory))
         await asyncio.sleep(0.1)
 
 
-async def plan_webhooks(url: str, sink: str, seconds: float, seen: Seen) -> None:
-    """Have webhooks become due throughout, and told when."""
+async def plan_webhooks(url: str, sink: str, seconds: float, seen: Measurements) -> None:
+    """Make webhooks become due throughout; their payloads have the due time."""
     first = time.time() + 1.0
     moments = [first + n * DUE_EVERY for n in range(int(seconds / DUE_EVERY))]
     given = [
@@ -138,7 +138,7 @@ async def plan_webhooks(url: str, sink: str, seconds: float, seen: Seen) -> None
         }
         for each in moments
     ]
-    answer = json.loads(await answered(url, posted("/v1/deliveries/bulk", given)))
+    answer = json.loads(await answered(url, post_request("/v1/deliveries/bulk", given)))
     assert answer["accepted"] == len(given), answer
     seen.due = len(given)
 
@@ -148,22 +148,24 @@ async def accepts(url: str, sink: str) -> bool:
     later = {"target": {"url": f"{sink}/due"}, "payload": 1, "after": 36000}
     try:
         async with asyncio.timeout(PATIENCE):
-            return "id" in json.loads(await answered(url, posted("/v1/deliveries", later)))
+            return "id" in json.loads(await answered(url, post_request("/v1/deliveries", later)))
     except (TimeoutError, OSError, ValueError):
         return False
 
 
-async def measured(name: str, served: Running, receivers: list[str], seconds: float) -> Seen:
-    """What is seen while a server is attacked."""
+async def measured(
+    name: str, served: Running, receivers: list[str], seconds: float
+) -> Measurements:
+    """The measurements while a server is attacked."""
     sink, hostile, bare = receivers
-    seen = Seen(name)
-    await answered(served.url, got("/health"))
+    seen = Measurements(name)
+    await answered(served.url, get_request("/health"))
     seen.rest = served.memory()
     await plan_webhooks(served.url, sink, seconds, seen)
-    looking = [
-        asyncio.create_task(ask(served.url, "/health", b'"ok"', seen.health)),
-        asyncio.create_task(ask(bare, "/report", b"[]", seen.bare)),
-        asyncio.create_task(look_at_memory(served, seen)),
+    probes = [
+        asyncio.create_task(probe(served.url, "/health", b'"ok"', seen.health)),
+        asyncio.create_task(probe(bare, "/report", b"[]", seen.bare)),
+        asyncio.create_task(measure_memory(served, seen)),
     ]
     command = ("-m", "benchmarks.attacks.attacker", name, served.url, hostile)
     attacker = None
@@ -177,20 +179,20 @@ async def measured(name: str, served: Running, receivers: list[str], seconds: fl
             attacker.kill()
             await attacker.wait()
     await asyncio.sleep(SETTLED)
-    for each in looking:
+    for each in probes:
         each.cancel()
-    await asyncio.gather(*looking, return_exceptions=True)
-    seen.late = json.loads(await answered(sink, got("/report")))
+    await asyncio.gather(*probes, return_exceptions=True)
+    seen.late = json.loads(await answered(sink, get_request("/report")))
     return seen
 
 
-async def attacked(name: str, database: str, seconds: float) -> Seen:
-    """One attack on a server and with a receiver of its own."""
+async def attacked(name: str, database: str, seconds: float) -> Measurements:
+    """One attack, with its own server and receivers."""
     serve = ("duly", "serve", "--port", "0", "--database", database)
     allowed = {"DULY_EGRESS_ALLOW": "127.0.0.1"}
     with ExitStack() as stack:
-        # One for webhooks; one that misbehaves, since its circuit holds back what else goes there;
-        # one to compare with.
+        # One for webhooks; one that is hostile, since its circuit delays everything for it;
+        # one for comparison.
         receivers = [
             stack.enter_context(running("benchmarks.attacks.receiver")).url for _ in range(3)
         ]
@@ -199,14 +201,14 @@ async def attacked(name: str, database: str, seconds: float) -> Seen:
 
 
 async def main(kind: str, names: list[str], seconds: float) -> bool:
-    """Print the table; whether all passed."""
+    """Print the table; returns whether all passed."""
     print(f"{kind}, {seconds:g} s each, {DESCRIPTORS} open files", flush=True)
     print(
         "| attack | /health worst | p99 | bare | memory above rest | webhooks late by | accepts "
         "| passed |"
     )
     print("|---|---|---|---|---|---|---|---|", flush=True)
-    found: list[Seen] = []
+    found: list[Measurements] = []
     with folder() as place:
         if kind == "sqlite":
             for name in names:

@@ -1,6 +1,6 @@
-"""The attacks, each in a process of its own: `python -m benchmarks.attacks.attacker NAME URL SINK`.
+"""The attacks, each in its own process: `python -m benchmarks.attacks.attacker NAME URL SINK`.
 
-An attack goes on for as long as it is told to, and does not mind what it is answered.
+An attack continues until its process is ended, and ignores the responses.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Attack:
         self._sink = sink
 
     async def send(self, parts: Parts) -> None:
-        """Send a request on a connection of its own, and read what comes until it is closed."""
+        """Send a request on its own connection, and read until it is closed."""
         with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_connection(self._place.hostname, self._place.port)
             reading = asyncio.create_task(_read(reader))
@@ -41,28 +41,28 @@ class Attack:
                 reading.cancel()
                 writer.close()
 
-    async def again(self, made: Callable[[], Parts]) -> None:
-        """The same request again and again."""
+    async def repeat(self, made: Callable[[], Parts]) -> None:
+        """Send the same request repeatedly."""
         while True:
             await self.send(made())
             await asyncio.sleep(0.1)
 
     async def many(self, count: int, parts: Callable[[], Parts]) -> None:
-        """So many at once, each of which stays if it is let."""
+        """Send this many at once, each of which keeps its connection."""
         await asyncio.gather(*(self.send(parts()) for _ in range(count)))
 
     async def huge_headers(self) -> None:
         """128 MB of headers."""
         part = b"x: %s\r\n" % (b"a" * 8000) * 16
-        await self.again(lambda: _head(b"/health", part, 128 * MEGABYTE))
+        await self.repeat(lambda: _head(b"/health", part, 128 * MEGABYTE))
 
     async def many_headers(self) -> None:
         """Ten million small headers."""
-        await self.again(lambda: _head(b"/health", b"a: b\r\n" * 10_000, 60 * MEGABYTE))
+        await self.repeat(lambda: _head(b"/health", b"a: b\r\n" * 10_000, 60 * MEGABYTE))
 
     async def request_line(self) -> None:
-        """A request line without end."""
-        await self.again(lambda: _repeated(b"GET /", b"a" * 65_536, 128 * MEGABYTE))
+        """An endless request line."""
+        await self.repeat(lambda: _repeated(b"GET /", b"a" * 65_536, 128 * MEGABYTE))
 
     async def half_heads(self) -> None:
         """1,300 heads that are never finished."""
@@ -74,7 +74,7 @@ class Attack:
         await self.many(HALF_REQUESTS, lambda: iter([head + b'{"target": ']))
 
     async def slow_bulks(self) -> None:
-        """20 bulks that bring 520 bytes a second, and 500 half bodies with an Idempotency-Key."""
+        """20 bulks that send 520 bytes a second, and 500 half bodies with an Idempotency-Key."""
         key = b"\r\nidempotency-key: a key of many %d\r\n\r\n"
         head = _posted(b"/v1/deliveries", JSON, 1000).removesuffix(b"\r\n\r\n")
         keyed = (iter([head + key % n + b'{"target": ']) for n in range(KEYED_BODIES))
@@ -94,21 +94,21 @@ class Attack:
 
     async def bulk_item(self) -> None:
         """A bulk of one item with 19 million objects."""
-        await self.again(
+        await self.repeat(
             lambda: _bulk(JSON, b'[{"target": "log", "payload": [', b"{}," * 10_000, 1900)
         )
 
     async def bulk_lines(self) -> None:
         """A bulk of 30 million lines."""
-        await self.again(lambda: _bulk(LINES, b"", b"1\n" * 10_000, 3000))
+        await self.repeat(lambda: _bulk(LINES, b"", b"1\n" * 10_000, 3000))
 
     async def bulk_real(self) -> None:
         """A bulk of 10,000 deliveries with 400 members each, for later."""
         item = MEMBERS[:-1] + b', "after": 36000},'
-        await self.again(lambda: _bulk(JSON, b"[", item * 10, 1000, item[:-1] + b"]", 9999))
+        await self.repeat(lambda: _bulk(JSON, b"[", item * 10, 1000, item[:-1] + b"]", 9999))
 
     async def interim_answers(self) -> None:
-        """Receivers that answer 100 and 103 without end."""
+        """Receivers that answer 100 and 103 endlessly."""
         await self._webhooks("/interim")
 
     async def endless_answer(self) -> None:
@@ -121,7 +121,7 @@ class Attack:
         await self.many(HOSTILE_WEBHOOKS, lambda: iter([request]))
 
     async def event_clients(self) -> None:
-        """1,000 clients that watch live."""
+        """1,000 clients of live events."""
         request = b"GET /v1/events HTTP/1.1\r\n" + HOST + b"\r\n"
         await self.many(EVENT_CLIENTS, lambda: iter([request]))
 
@@ -145,7 +145,7 @@ ATTACKS: dict[str, Callable[[Attack], Awaitable[None]]] = {
 async def _read(reader: asyncio.StreamReader) -> None:
     with contextlib.suppress(OSError):
         while await reader.read(65_536):
-            """Whatever it is."""
+            """Ignore it."""
 
 
 def _repeated(first: bytes, part: bytes, size: int) -> Parts:
@@ -169,7 +169,7 @@ def _bulk(
     kind: bytes, first: bytes, part: bytes, count: int, last: bytes = b"", items: int = 0
 ) -> Parts:
     if items:
-        # As many parts as are needed for so many items, which end with `last`.
+        # As many parts as needed for the items, which end with `last`.
         one = part[: len(part) // 10]
         body = [first, *[part] * (items // 10), one * (items % 10), last]
     else:

@@ -1,7 +1,7 @@
-"""Where webhooks go, in a process of its own: it notes how late they are, and has hostile paths.
+"""A webhook receiver in its own process: it records lateness, and has hostile paths.
 
-`POST /due` has the moment in its body at which it was due. `POST /interim` is answered with interim
-answers without end, `POST /head` with a head without end. `GET /report` tells what was noted.
+`POST /due` has its due time in the body. `POST /interim` is answered with endless interim
+responses, `POST /head` with an endless head. `GET /report` returns the recorded lateness.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ HEADER = b"x-more: %s\r\n" % (b"a" * 4096)
 
 
 class Receiver:
-    """Answers, and notes how late each was."""
+    """Answers, and records how late each webhook was."""
 
     def __init__(self) -> None:
         self.late: list[float] = []
@@ -31,20 +31,20 @@ class Receiver:
         length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
         body = await reader.readexactly(length)
         if head.startswith(b"post /interim"):
-            await _for_ever(writer, INTERIM)
+            await _write_forever(writer, INTERIM)
         elif head.startswith(b"post /head"):
             writer.write(b"HTTP/1.1 200 OK\r\n")
-            await _for_ever(writer, HEADER * 16)
+            await _write_forever(writer, HEADER * 16)
         elif head.startswith(b"get /report"):
-            told = json.dumps(self.late).encode()
-            writer.write(ANSWER % (len(told), told))
+            report = json.dumps(self.late).encode()
+            writer.write(ANSWER % (len(report), report))
         else:
             self.late.append(time.time() - json.loads(body)["due"])
             writer.write(ANSWER % (2, b"ok"))
         await writer.drain()
 
 
-async def _for_ever(writer: asyncio.StreamWriter, part: bytes) -> None:
+async def _write_forever(writer: asyncio.StreamWriter, part: bytes) -> None:
     while True:
         writer.write(part)
         await writer.drain()

@@ -1,4 +1,4 @@
-"""The command line and the one line of output that all the peers' scripts share."""
+"""The command line and the line of output that all scripts of peers share."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def store_of(url: str) -> str:
-    """The kind of database a URL names."""
+    """The kind of database of a URL."""
     return "sqlite" if url.startswith("sqlite:") else "postgresql"
 
 

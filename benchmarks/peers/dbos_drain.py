@@ -14,7 +14,7 @@ VERSION = "1"
 
 
 def prefer_wal(url: str) -> None:
-    """Give an SQLite file write-ahead logging, which it keeps; DBOS leaves it at the default."""
+    """Set write-ahead logging for an SQLite file; DBOS uses the default journal."""
     engine = sqlalchemy.create_engine(url)
     with engine.connect() as connection:
         connection.execute(sqlalchemy.text("PRAGMA journal_mode=WAL"))
@@ -22,7 +22,7 @@ def prefer_wal(url: str) -> None:
 
 
 def enqueue(url: str, workflow: str, count: int) -> None:
-    """Enqueue the workflows, a chunk to a transaction."""
+    """Enqueue the workflows, one chunk in each transaction."""
     client = DBOSClient(system_database_url=url)
     engine = sqlalchemy.create_engine(url.replace("postgresql://", "postgresql+psycopg://", 1))
     for start in range(0, count, CHUNK):
@@ -62,10 +62,10 @@ def drain(url: str, count: int, threads: int, polling: float, kind: str) -> tupl
     DBOS(config=config)
     DBOS.workflow(name="noop")(noop if kind == "sync" else noop_async)
     DBOS.launch()
-    # A worker concurrency of nought holds the queue back until everything waits in it.
+    # A worker concurrency of zero stops the queue until everything is enqueued.
     queue = DBOS.register_queue(QUEUE, worker_concurrency=0, polling_interval_sec=polling)
     enqueue(url, "noop", count)
-    # The queue's own thread is started within a second of its registration.
+    # The queue's thread starts within a second of its registration.
     time.sleep(2)
 
     started = time.perf_counter()

@@ -13,7 +13,7 @@ PREFIX = "sqlite:///"
 
 
 def open_queue(path: str, noop: Callable[[], None], **options: object) -> tuple[SqliteHuey, object]:
-    """A huey over the file and its no-op task; results are off, as nobody asks for them."""
+    """A huey with the file and its no-op task; results are off, as they are not read."""
     huey = SqliteHuey("peers", filename=path, results=False, **options)
     return huey, huey.task(name="noop")(noop)
 

@@ -1,4 +1,4 @@
-"""Create .venv-peers in the project root and install the pinned peers, unless already there."""
+"""Create .venv-peers in the project root and install the pinned peers, unless installed."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 
 
 def install() -> bool:
-    """Bring the environment up to the pins; say whether anything had to be done."""
+    """Install the pinned versions; returns whether anything was installed."""
     installed = ENVIRONMENT / "installed.txt"
     wanted = REQUIREMENTS.read_text()
     if installed.exists() and installed.read_text() == wanted:

@@ -13,7 +13,7 @@ from pgqueuer.models import Job
 from pgqueuer.types import QueueExecutionMode
 
 CHUNK = 10_000
-# How soon an emptied queue is looked at again: the default of 30 seconds would be measured too.
+# How soon an empty queue is polled again: the default of 30 seconds would be measured too.
 TAIL = timedelta(milliseconds=5)
 
 

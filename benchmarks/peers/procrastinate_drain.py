@@ -16,7 +16,7 @@ async def drain(
     """Defer, run the worker until nothing is left, and return jobs run and seconds taken."""
     handled = 0
     size = workers * (min(concurrency, 10) + 1)
-    # Every query of procrastinate's is one statement: autocommit spares it a BEGIN and a COMMIT.
+    # Every query of procrastinate is one statement: autocommit saves a BEGIN and a COMMIT.
     pool = {"min_size": size, "max_size": size, "kwargs": {"autocommit": True}} if tuned else {}
     app = App(connector=PsycopgConnector(conninfo=url, **pool))
 

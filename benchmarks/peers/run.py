@@ -1,4 +1,4 @@
-"""Run one peer's draining script in the peers' own environment and return what it measured."""
+"""Run one peer's draining script in the peers' environment and return its result."""
 
 import json
 import subprocess

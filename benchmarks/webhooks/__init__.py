@@ -1,1 +1,1 @@
-"""Webhooks on loopback: how fast, how well apart, how evenly paced."""
+"""Webhooks on loopback: speed, isolation, rate."""

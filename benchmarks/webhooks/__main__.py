@@ -1,4 +1,4 @@
-"""How fast webhooks go out, how well endpoints are kept apart, and how evenly they are paced.
+"""How fast webhooks are sent, how well endpoints are isolated, and how exact rates are.
 
 python -m benchmarks.webhooks [--small] [--rounds 3] [--store postgresql|sqlite]
     [--part speed|isolation|rate] [--count 20000] [--in-flight 50] [--each-rate 10]
@@ -44,11 +44,13 @@ async def main(kinds: list[str], parts: list[str], sizes: Sizes) -> None:
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--small", action="store_true", help="a look, not a measurement")
+    arguments.add_argument("--small", action="store_true", help="a quick check, not a measurement")
     arguments.add_argument("--rounds", type=int)
     arguments.add_argument("--count", type=int, help="deliveries drained for speed")
     arguments.add_argument("--in-flight", type=int, help="how many are sent at once for speed")
-    arguments.add_argument("--each-rate", type=float, help="a second to each healthy endpoint")
+    arguments.add_argument(
+        "--each-rate", type=float, help="deliveries a second to each healthy endpoint"
+    )
     arguments.add_argument("--store", choices=KINDS, action="append")
     arguments.add_argument("--part", choices=PARTS, action="append")
     given = arguments.parse_args()

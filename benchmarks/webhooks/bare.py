@@ -1,4 +1,4 @@
-"""The bare client loop: the same client, headers and signature, with no store and no engine."""
+"""The bare client loop: the same client, headers and signature, without store and engine."""
 
 import argparse
 import asyncio
@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 30
 
 
 def headers(key: bytes, id: str, body: bytes) -> dict[str, str]:
-    """What duly sends."""
+    """The headers that duly sends."""
     timestamp = int(time.time())
     return {
         "content-type": "application/json",
@@ -50,7 +50,7 @@ async def send(session: aiohttp.ClientSession, url: str, bodies: Iterator[bytes]
 
 
 async def main(url: str, count: int, in_flight: int) -> None:
-    """Send that many, so many at once, when told to."""
+    """Send this many with this many in flight, after a line on stdin."""
     body = json.dumps(PAYLOAD).encode()
     bodies = iter([body] * count)
     session = aiohttp.ClientSession(

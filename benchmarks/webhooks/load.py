@@ -1,4 +1,4 @@
-"""What is delivered: a backlog at once, or a steady trickle to many endpoints."""
+"""The load: a backlog, or a constant rate to many endpoints."""
 
 import asyncio
 import itertools
@@ -15,30 +15,30 @@ PAYLOAD = {"type": "invoice.paid", "data": {"invoice": 4711, "amount": "99.00", 
 
 
 async def fill(database: str, target: Target, count: int) -> None:
-    """Put a backlog for one target on the books."""
+    """Store a backlog for one target."""
     async with duly.App(database, **SETTINGS) as app:
         await app.deliver_many((target, PAYLOAD) for _ in range(count))
 
 
 async def add_endpoints(database: str, urls: dict[str, str], **details: Any) -> None:
-    """Make named endpoints."""
+    """Add named endpoints."""
     async with duly.App(database, **SETTINGS) as app:
         for name, url in urls.items():
             await app.endpoints.add(name, url, secret=SECRET, **details)
 
 
-def target_of(told: str) -> Target:
+def target_of(text: str) -> Target:
     """A target from its URL or its endpoint's name."""
-    return duly.webhook(told) if told.startswith("http") else duly.endpoint(told)
+    return duly.webhook(text) if text.startswith("http") else duly.endpoint(text)
 
 
 async def produce(app: duly.App, targets: list[str], rate: float, seconds: float) -> int:
-    """Ask for `rate` deliveries a second to each of the targets, spread evenly; returns how many.
+    """Accept `rate` deliveries a second for each target, spread evenly; returns how many.
 
-    The payload is the moment at which each was asked for.
+    The payload is the time of the request.
     """
-    all_of_them = [target_of(each) for each in targets]
-    turns = itertools.cycle(all_of_them)
+    parsed = [target_of(each) for each in targets]
+    turns = itertools.cycle(parsed)
     per_second, begun, made = rate * len(targets), time.perf_counter(), 0
     while (past := time.perf_counter() - begun) < seconds:
         due = int(past * per_second) - made

@@ -1,4 +1,4 @@
-"""The processes of a run, what each is told and says, and the CPU each has used."""
+"""The processes of a run, their input and output, and the CPU each has used."""
 
 import asyncio
 import json
@@ -18,38 +18,38 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Member:
-    """A process that says a line when it is ready, and waits for one before it begins."""
+    """A process that prints a line when it is ready, and waits for a line to begin."""
 
     def __init__(self, module: str, *arguments: object) -> None:
         command = [sys.executable, "-m", f"benchmarks.webhooks.{module}", *map(str, arguments)]
         self._process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.greeting = self.hear()
+        self.greeting = self.read_line()
 
     @property
     def pid(self) -> int:
-        """Which process it is."""
+        """Its process id."""
         return self._process.pid
 
-    def say(self, line: str) -> None:
-        """Tell it something."""
+    def write_line(self, line: str) -> None:
+        """Write a line to its stdin."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
-    def hear(self) -> str:
-        """Its next line."""
+    def read_line(self) -> str:
+        """Read its next line."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self._process.args!r} ended without a word")
+            raise RuntimeError(f"{self._process.args!r} ended without output")
         return line.strip()
 
     def end(self) -> dict[str, int]:
-        """Have it stop, and return what it counted."""
+        """Stop it, and return its counts."""
         self._process.terminate()
-        counted: dict[str, int] = json.loads(self.hear())
+        counted: dict[str, int] = json.loads(self.read_line())
         self._process.wait()
         return counted
 
@@ -71,39 +71,39 @@ class Member:
 
 
 class Sink(Member):
-    """Where the webhooks arrive."""
+    """The receiver of the webhooks."""
 
     def __init__(self) -> None:
         super().__init__("sink")
         self.port = int(self.greeting)
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
-        """An address of it."""
+        """A URL of the receiver."""
         return f"http://{host}:{self.port}/{path}"
 
     async def arrived(self, count: int, within: float = 600) -> None:
-        """Wait until so many arrived since the last report, or the time is over."""
+        """Wait until this many arrived since the last report, or the time is over."""
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
-            self.say("count")
-            if int(self.hear()) >= count:
+            self.write_line("count")
+            if int(self.read_line()) >= count:
                 return
             await asyncio.sleep(0.05)
 
     def report(self) -> dict[str, Any]:
-        """What arrived since the last report."""
-        self.say("report")
-        told: dict[str, Any] = json.loads(self.hear())
-        return told
+        """The requests since the last report."""
+        self.write_line("report")
+        report: dict[str, Any] = json.loads(self.read_line())
+        return report
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time that a process has used."""
+    """The CPU time that a process has used."""
     return sum(_times(pid)[:2])
 
 
 def server_cpu_seconds(server: Server) -> float:
-    """CPU time of PostgreSQL: its first process, its children, and those that are gone."""
+    """The CPU time of PostgreSQL: its first process, and all its children."""
     first = int((server.data_directory / "postmaster.pid").read_text().split()[0])
     used = sum(_times(first))
     for child in children(first):
@@ -113,6 +113,6 @@ def server_cpu_seconds(server: Server) -> float:
 
 
 def _times(pid: int) -> list[float]:
-    """User and system time of a process, then those of its children that it has waited for."""
+    """User and system time of a process, then those of its ended children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return [int(each) / TICKS for each in fields[11:15]]

@@ -1,4 +1,4 @@
-"""Whether an endpoint that takes so many a second gets just that, from all processes together."""
+"""Whether a rate limit of an endpoint is kept exactly by all processes together."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +15,7 @@ PROCESSES = {"postgresql": 3, "sqlite": 1}
 
 
 async def measure(kind: str, postgres: Server, place: Path, sink: Sink, sizes: Sizes) -> None:
-    """Drain a backlog for a while; the clock runs from the first arrival."""
+    """Drain a backlog for a while; the time counts from the first arrival."""
     database = await fresh(kind, postgres, place)
     await add_endpoints(database, {"paced": sink.url("")}, rate=RATE)
     await fill(database, duly.endpoint("paced"), sizes.paced_backlog)
@@ -24,10 +24,10 @@ async def measure(kind: str, postgres: Server, place: Path, sink: Sink, sizes: S
             stack.enter_context(Member("worker", "--database", database))
             for _ in range(PROCESSES[kind])
         ]
-        sink.report()  # what a worker before still sent
+        sink.report()  # requests of a previous worker
         before = [cpu_seconds(each.pid) for each in workers]
         for each in workers:
-            each.say("go")
+            each.write_line("go")
         await sink.arrived(int(RATE * (sizes.paced_seconds + 1)))
         used = [cpu_seconds(each.pid) - start for each, start in zip(workers, before, strict=True)]
         arrivals = sink.report()["arrivals"]
@@ -36,7 +36,7 @@ async def measure(kind: str, postgres: Server, place: Path, sink: Sink, sizes: S
 
 
 def show(arrivals: list[float], seconds: float, counted: list[int], used: list[float]) -> None:
-    """Print how many came in that time, second by second, and through whom."""
+    """Print how many arrived, second by second, and through which process."""
     ages = [at - arrivals[0] for at in arrivals if at - arrivals[0] < seconds]
     per_second = len(ages) / seconds
     each = [sum(1 for age in ages if int(age) == second) for second in range(int(seconds))]

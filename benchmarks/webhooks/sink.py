@@ -1,7 +1,7 @@
-"""Where the webhooks arrive: as little of an HTTP server as will do, in a process of its own.
+"""The receiver of the webhooks: a minimal HTTP server in its own process.
 
-`/late` takes a moment as its body and notes how long ago it was, `/hang` never answers, and any
-other path is only counted. Commands come on stdin, answers go to stdout, a line each.
+`/late` gets a time as its body and records how long ago it was, `/hang` never answers, and any
+other path is only counted. Commands are read from stdin and answered on stdout, a line each.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ LENGTH = b"content-length: "
 
 
 class Seen:
-    """When requests arrived, how late those were that told, and how many hang."""
+    """When requests arrived, how late those of `/late` were, and how many hang."""
 
     def __init__(self) -> None:
         self.arrivals: list[float] = []
@@ -27,9 +27,9 @@ class Seen:
 
     def report(self) -> dict[str, Any]:
         """Everything since the last report."""
-        told = {"arrivals": self.arrivals, "late": self.late, "hanging": self.hanging}
+        report = {"arrivals": self.arrivals, "late": self.late, "hanging": self.hanging}
         self.arrivals, self.late, self.hanging = [], [], 0
-        return told
+        return report
 
 
 class Connection(asyncio.Protocol):
@@ -41,11 +41,11 @@ class Connection(asyncio.Protocol):
         self._transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
-        """Keep where answers go."""
+        """Keep the transport for answers."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer if the request is whole; nobody here sends the next one before."""
+        """Answer if the request is complete; clients here do not pipeline."""
         data = self._rest + data if self._rest else data
         head = data.find(b"\r\n\r\n")
         if head < 0 or len(data) < head + 4 + _length(data, head):
@@ -60,8 +60,8 @@ class Connection(asyncio.Protocol):
             seen.hanging += 1
             return
         if data.startswith(b"POST /late"):
-            asked = float(data[head + 4 :])
-            seen.late.append((asked, now - asked))
+            requested_at = float(data[head + 4 :])
+            seen.late.append((requested_at, now - requested_at))
         seen.arrivals.append(now)
         self._transport.write(ANSWER)
 
@@ -78,8 +78,8 @@ async def main() -> None:
     await loop.create_server(lambda: Connection(seen), sock=listening)
     print(listening.getsockname()[1], flush=True)
     while command := (await asyncio.to_thread(sys.stdin.readline)).strip():
-        told = len(seen.arrivals) if command == "count" else seen.report()
-        print(json.dumps(told), flush=True)
+        report = len(seen.arrivals) if command == "count" else seen.report()
+        print(json.dumps(report), flush=True)
 
 
 if __name__ == "__main__":

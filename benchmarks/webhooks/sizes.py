@@ -1,4 +1,4 @@
-"""How much is measured: in full, or small to see that it works."""
+"""How much is measured: in full, or small for a quick check."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -12,19 +12,19 @@ class Sizes:
     """How many are drained for speed."""
     rounds: int
     seconds: float
-    """How long healthy endpoints are watched, with and without one that hangs."""
+    """How long healthy endpoints are measured, with and without one that hangs."""
     each_rate: float
-    """How many a second each healthy one is sent."""
+    """How many a second are sent to each healthy endpoint."""
     waiting: int
-    """How many wait for the one that hangs."""
+    """How many wait for the endpoint that hangs."""
     timeout: float
     paced_seconds: float
     paced_backlog: int
     in_flight: int = 50
-    """How many are sent at once for speed: as many as a process as it comes sends to one target."""
+    """How many are in flight for speed: the default of a process for one target."""
 
     def but(self, **given: Any) -> Self:
-        """These, except for what is given."""
+        """These sizes, with the given changes."""
         return replace(self, **{name: each for name, each in given.items() if each is not None})
 
 

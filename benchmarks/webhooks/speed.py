@@ -1,4 +1,4 @@
-"""How many durable webhooks a second, beside the bare client loop in the same run."""
+"""How many durable webhooks a second, compared with the bare client loop in the same run."""
 
 import os
 import statistics
@@ -18,7 +18,7 @@ from tests.support.postgres import Server
 
 @dataclass(frozen=True)
 class Run:
-    """What one drain took; CPU in microseconds a delivery."""
+    """The result of one drain; CPU in microseconds for each delivery."""
 
     per_second: float
     client: float
@@ -27,7 +27,7 @@ class Run:
 
     @property
     def cores(self) -> float:
-        """How many cores were busy with it."""
+        """How many cores were busy."""
         return (self.client + self.server + self.sink) * self.per_second / 1e6
 
 
@@ -35,7 +35,7 @@ Runs = dict[str, list[Run]]
 
 
 class Speed:
-    """The runs of one store, in turn, so that a noisy minute is shared."""
+    """The runs of one store, in turn, so that a noisy minute affects all."""
 
     def __init__(self, kind: str, postgres: Server, place: Path, sink: Sink, sizes: Sizes) -> None:
         self._kind = kind
@@ -48,7 +48,7 @@ class Speed:
         self._processes = 2 if kind == "postgresql" else 1
 
     async def measure(self) -> Runs:
-        """Everyone in turn."""
+        """Run all in turn."""
         runs: Runs = defaultdict(list)
         for _ in range(self._rounds):
             for many in (1, 2):
@@ -84,7 +84,7 @@ class Speed:
     async def _timed(self, members: Sequence[Member]) -> Run:
         before = self._used(members)
         for member in members:
-            member.say("go")
+            member.write_line("go")
         await self._sink.arrived(self._count)
         spent = [after - start for after, start in zip(self._used(members), before, strict=True)]
         arrivals = self._sink.report()["arrivals"]
@@ -98,14 +98,14 @@ class Speed:
 
 
 def show(runs: Runs) -> None:
-    """Print medians, ratios, and where the CPU went."""
+    """Print medians, ratios, and the use of CPU."""
     bare, ours = _median(runs["bare 1"]), _median(runs["duly 1"])
     share = ours.per_second / bare.per_second
-    print(f"  one process: {_told(ours)}")
-    print(f"  bare loop:   {_told(bare)}")
+    print(f"  one process: {_summary(ours)}")
+    print(f"  bare loop:   {_summary(bare)}")
     print(f"    our share {share:.0%} (wanted: 60%)")
     named = _median(runs["named 1"])
-    print(f"  to a named endpoint: {_told(named)}")
+    print(f"  to a named endpoint: {_summary(named)}")
     print(f"    our share {named.per_second / bare.per_second:.0%} (wanted: 60%)")
     if "duly 2" in runs:
         _show_two(ours, _median(runs["duly 2"]), bare, _median(runs["bare 2"]))
@@ -114,14 +114,14 @@ def show(runs: Runs) -> None:
 def _show_two(one: Run, two: Run, bare: Run, bares: Run) -> None:
     times, limit = two.per_second / one.per_second, bares.per_second / bare.per_second
     most = 2e6 / (two.client + two.server + two.sink) / one.per_second
-    print(f"  two processes: {_told(two)}")
+    print(f"  two processes: {_summary(two)}")
     print(
         f"    {times:.2f} times one (wanted: 1.7); two bare loops {limit:.2f} times one. "
         f"Two cores wholly busy would allow {most:.2f}"
     )
 
 
-def _told(run: Run) -> str:
+def _summary(run: Run) -> str:
     return (
         f"{run.per_second:,.0f}/s; CPU a delivery: client {run.client:.0f} µs, server "
         f"{run.server:.0f} µs, sink {run.sink:.0f} µs; "

@@ -1,6 +1,6 @@
-"""A duly process as `duly work` runs it, its settings as they come; it starts when told to.
+"""A duly process like `duly work`, with default settings; it starts after a line on stdin.
 
-With --produce it asks for deliveries as well: on SQLite nobody else could without being polled for.
+With --produce it also accepts deliveries: on SQLite another process would only be polled.
 """
 
 import argparse
@@ -39,7 +39,7 @@ if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--database", required=True)
     arguments.add_argument("--concurrency", type=int, default=100)
-    arguments.add_argument("--produce", help="what to ask for, as JSON")
+    arguments.add_argument("--produce", help="the load to produce, as JSON")
     given = arguments.parse_args()
     logging.getLogger("duly").setLevel(logging.ERROR)
     uvloop.install()
