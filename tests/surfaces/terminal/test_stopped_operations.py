@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import duly
-from tests.surfaces.dead_letters.test_dead_letters import die, states
+from tests.surfaces.dead_letters.test_dead_letters import make_dead_letters, states
 from tests.surfaces.processes import Home
 
 pytestmark = pytest.mark.requirement("F4", "C10", "S6")
@@ -21,7 +21,7 @@ def printed_number(log: list[str]) -> int:
 
 
 async def test_a_stopped_retry_through_a_server_prints_the_true_number(home: Home) -> None:
-    ids = await die(home, list(range(DEAD)))
+    ids = await make_dead_letters(home, list(range(DEAD)))
     stops = {"DULY_FAILPOINTS": "retry.after=stop@1"}
     with home.serving(environ=stops) as server:
         retry = ("dead", "retry", "--target", "work", "--rate", "10", "--yes")
