@@ -112,7 +112,7 @@ def test_a_cycle_is_reported(tmp_path: Path) -> None:
     write_module(tmp_path, "duly/domain/retry.py", "def plan():\n    from . import states\n")
     (cycle,) = violations(tmp_path)
     assert cycle.startswith("cycle: ")
-    assert {"duly.domain.states", "duly.domain.retry"} == set(cycle[8:].split(" -> "))
+    assert {"duly.domain.states", "duly.domain.retry"} == set(cycle[7:].split(" -> "))
 
 
 def test_folders_do_not_import_each_other_in_a_cycle() -> None:
@@ -129,7 +129,7 @@ def test_a_cycle_of_folders_is_reported() -> None:
     graph = {"a.b.x": {"a.c.y"}, "a.c.z": {"a.b.w"}, "a.c.y": set(), "a.b.w": set()}
     assert cycles(graph) == []
     (cycle,) = folder_cycles(graph, "a")
-    assert {"a.b", "a.c"} == set(cycle[8:].split(" -> "))
+    assert {"a.b", "a.c"} == set(cycle[7:].split(" -> "))
 
 
 def test_a_package_without_a_floor_is_reported(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import duly
 from duly.client import pool
 from duly.client.pool import Pool, Request, Unanswered
 from duly.testing import VirtualClock
-from tests.client.servers import Answer, Heard, answering, json, losing, script
+from tests.client.servers import Answer, Received, answering, json, losing, script
 
 pytestmark = pytest.mark.requirement("C10")
 FINE = json(b"{}")
@@ -204,7 +204,7 @@ async def test_a_retry_after_that_is_too_long_is_an_error() -> None:
     assert len(received.requests) == 1
 
 
-async def exchanged(*answers: bytes) -> tuple[bytes, Heard]:
+async def exchanged(*answers: bytes) -> tuple[bytes, Received]:
     async with answering(script(*answers)) as received:
         connections = Pool(received.url, longest=1000)
         try:

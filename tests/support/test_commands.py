@@ -107,5 +107,5 @@ async def test_it_runs_during_an_event_loop_and_a_failure_is_code_1(
 
 @pytest.mark.parametrize("command", ["serve", "work"])
 def test_commands_that_need_a_process_are_refused(command: str) -> None:
-    with pytest.raises(AssertionError, match="start a process"):
+    with pytest.raises(AssertionError, match="needs its own process"):
         run_command(command, environ={})

@@ -32,7 +32,7 @@ from duly.surfaces.http.site import Site
 from duly_birthday import shapes as birthday_shapes
 from duly_birthday.service import BirthdayApp
 from duly_birthday.users.checks import NAMES, REQUIRED
-from tests.http.ports import BESIDE, document_of
+from tests.http.ports import OUTSIDE_API, document_of
 
 pytestmark = pytest.mark.requirement("S2")
 SENT = (
@@ -270,7 +270,7 @@ def test_every_operation_has_its_error_answers() -> None:
 
 def test_the_document_has_every_route_except_pages_and_probes() -> None:
     paths = {each.path for each in sited(app_of(BirthdayApp)).routes}
-    assert paths - BESIDE == described()["paths"].keys()
+    assert paths - OUTSIDE_API == described()["paths"].keys()
 
 
 def test_the_document_has_where_keys_are_needed() -> None:
