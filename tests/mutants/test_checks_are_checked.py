@@ -60,14 +60,14 @@ MUTANTS = [
         (SETTLING, "-k", "late_worker and postgres"),
     ),
     Mutant(
-        "a_run_of_a_stream_ends_at_the_wrong_position",
+        "the_end_of_a_run_counts_as_the_end_of_the_stream",
         f"{POSTGRES}/streams.sql",
         "where s.lane = o.lane and s.counter = o.position and a.place is not null",
         "where s.lane = o.lane and a.place is not null",
         (STREAMS, "-k", "postgres"),
     ),
     Mutant(
-        "a_run_of_a_stream_ends_at_the_wrong_position_on_sqlite",
+        "the_end_of_a_run_counts_as_the_end_of_the_stream_on_sqlite",
         f"{SQLITE}/streams.sql",
         "on s.lane = a.lane and s.counter = a.position",
         "on s.lane = a.lane",
@@ -179,7 +179,7 @@ MUTANTS = [
         ("tests/services/streams/test_order.py",),
     ),
     Mutant(
-        "a_replay_goes_by_death",
+        "a_replay_is_ordered_by_death",
         f"{SQLITE}/dead_letters.sql",
         "order by d.stream, d.position, d.id limit",
         "order by d.dead_at, d.id limit",
