@@ -68,7 +68,7 @@ class Callers:
 
     async def _accepted(self, client: httpx.AsyncClient, key: str) -> str:
         while True:
-            requests = [self._ask(client, each.url, key) for each in self.servers]
+            requests = [self._post(client, each.url, key) for each in self.servers]
             if ids := {id for id in await asyncio.gather(*requests) if id is not None}:
                 (id,) = ids
                 return id
