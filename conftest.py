@@ -1,4 +1,4 @@
-"""Databases for the tests, one fresh per test, on both stores; with duly's schema, or empty."""
+"""Databases for the tests: a new one for each test, on both stores, with duly's schema or empty."""
 
 import asyncio
 import shutil
@@ -18,9 +18,9 @@ SLOW = ("mutants", "surfaces", "crash")
 
 
 def pytest_configure() -> None:
-    """No deadline for examples: a busy machine is no failure.
+    """Disable the deadline for examples: a busy machine is not a failure.
 
-    Tests that run in the background ignore SIGINT, and so would all processes that they start.
+    Tests in the background ignore SIGINT, and so would all processes that they start.
     """
     settings.register_profile("duly", deadline=None)
     settings.load_profile("duly")
@@ -29,7 +29,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the slow ones: whatever comes last is waited for by all processes."""
+    """Run slow tests first, so that no process waits for one at the end."""
     items.sort(key=_rank)
 
 
@@ -39,7 +39,7 @@ def _rank(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[ForeignServer | Server]:
-    """The server all tests share; whoever wants to stop one asks for `own_postgres`."""
+    """The server that all tests share; tests that stop a server use `own_postgres`."""
     server = shared_server()
     if isinstance(server, Server):
         with server:
@@ -51,20 +51,20 @@ def postgres() -> Iterator[ForeignServer | Server]:
 
 @pytest.fixture
 def own_postgres() -> Iterator[Server]:
-    """A server of this test alone, to stop, kill and restart."""
+    """A server for one test, which may stop, kill and restart it."""
     with quick_server() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def postgres_schema(postgres: ForeignServer | Server) -> str:
-    """A database to copy, with duly's schema."""
+    """A template database with duly's schema."""
     return asyncio.run(postgres_template(postgres))
 
 
 @pytest.fixture(scope="session")
 def sqlite_schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file to copy, with duly's schema."""
+    """A template file with duly's schema."""
     path = tmp_path_factory.mktemp("schema") / "duly.db"
     asyncio.run(bring_up(f"sqlite:///{path}"))
     return path
@@ -99,13 +99,13 @@ def sqlite_url(tmp_path: Path, sqlite_schema: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """A fresh database on each store in turn."""
+    """A new database with the schema, on each store."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def empty_database_url(request: pytest.FixtureRequest) -> str:
-    """One without a schema, or not even there yet, for those that test how it comes to be."""
+    """A database without a schema, or a file that does not exist yet."""
     url: str = request.getfixturevalue(f"empty_{request.param}_url")
     return url

@@ -1,4 +1,4 @@
-"""What is decided in the engine is decided by the store's clock, never by the clock on the wall."""
+"""The engine decides by the store's clock, never by the clock of the machine."""
 
 import ast
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ ALLOWED = {
         "store_clock.py",
         "__init__",
     ): "a virtual clock is the store's too; and the real one until the "
-    "store has said what time it is, before anything runs",
+    "time of the store is known, before anything runs",
     ("acceptor.py", "__init__"): "whether to wake somebody for a moment that a caller named",
 }
 
 
 @pytest.mark.requirement("D7")
-def test_the_engine_asks_the_clock_on_the_wall_only_where_it_may() -> None:
+def test_the_engine_uses_the_machines_clock_only_where_allowed() -> None:
     found = {
         (path.name, function) for path in FILES for function in wall_clock_uses(path.read_text())
     }
@@ -37,12 +37,12 @@ def test_the_engine_asks_the_clock_on_the_wall_only_where_it_may() -> None:
         ("def f(self):\n    self._by.now(), self.clock.monotonic(), now()", []),
     ],
 )
-def test_each_way_to_ask_it_is_reported(text: str, expected: list[str]) -> None:
+def test_each_way_to_use_it_is_reported(text: str, expected: list[str]) -> None:
     assert list(wall_clock_uses(text)) == expected
 
 
 def wall_clock_uses(text: str) -> Iterator[str]:
-    """The functions in which a clock's `now` is called or handed on."""
+    """The functions in which a clock's `now` is called or passed on."""
     for function in ast.walk(ast.parse(text)):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from (

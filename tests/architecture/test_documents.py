@@ -1,4 +1,4 @@
-"""Every file that the pages about the architecture name is there."""
+"""Every file that the pages about the architecture name exists."""
 
 import re
 from pathlib import Path
@@ -18,5 +18,5 @@ def test_every_file_that_is_named_exists(page: Path) -> None:
     assert missing == []
 
 
-def test_the_pages_name_files() -> None:
+def test_the_pages_contain_names_of_files() -> None:
     assert len({name for page in PAGES for name in NAMED.findall(page.read_text())}) > 80

@@ -1,4 +1,4 @@
-"""Time, randomness, identity and sockets enter through one file and are handed to the rest."""
+"""Time, randomness, ids and sockets come from one file and are passed to the rest."""
 
 import ast
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ FORBIDDEN_NAMES = {
     "uuid.uuid1",
     "uuid.uuid4",
 }
-# A failpoint that sleeps has to block, as the fault it stands for does.
+# A failpoint that sleeps has to block, like the fault it simulates.
 ALLOWED = {"duly/failpoints.py": {"time.sleep", "asyncio.sleep"}}
 EXEMPT = "duly/system.py"
 
 
-def test_only_the_system_touches_clock_chance_and_sockets() -> None:
+def test_only_the_system_module_uses_clock_randomness_and_sockets() -> None:
     found = [
         f"{file}:{line} {name}"
         for source in SOURCES
@@ -66,7 +66,7 @@ def test_each_way_to_reach_them_is_reported(text: str, expected: list[tuple[int,
     assert list(forbidden_uses(text)) == expected
 
 
-def test_what_is_handed_in_is_not_reported() -> None:
+def test_injected_values_are_not_reported() -> None:
     text = """
 import asyncio, time, uuid
 from datetime import datetime
@@ -80,7 +80,7 @@ async def tick(clock, random, identity: uuid.UUID):
 
 
 def forbidden_uses(text: str) -> Iterator[tuple[int, str]]:
-    """Where a forbidden thing is imported by its own name or reached through its module."""
+    """Where a forbidden name is imported, or used through its module."""
     tree = ast.parse(text)
     nodes = sorted(
         (node for node in ast.walk(tree) if hasattr(node, "lineno")), key=lambda node: node.lineno
@@ -99,7 +99,7 @@ def forbidden_uses(text: str) -> Iterator[tuple[int, str]]:
 
 
 def imported(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Each name an import binds here, with what it stands for."""
+    """Each name that an import binds, with its full name."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             top = alias.name.split(".")[0]

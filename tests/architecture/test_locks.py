@@ -1,4 +1,4 @@
-"""Dependencies: each has an upper bound, and what is installed is known by its hash."""
+"""Dependencies: each has an upper bound, and the locks have versions and hashes."""
 
 import re
 import tomllib
@@ -15,7 +15,7 @@ HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}(?: \\)?$")
 
 
 def declared() -> dict[str, list[Requirement]]:
-    """What pyproject.toml and build.in ask for, by the lock that has to have it."""
+    """The requirements of pyproject.toml and build.in, by the lock that has to contain them."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     needed = project["project"]["dependencies"]
@@ -27,7 +27,7 @@ def declared() -> dict[str, list[Requirement]]:
 
 
 def locked(name: str) -> dict[str, list[Version]]:
-    """The versions in a lock, several where they depend on the interpreter."""
+    """The versions in a lock; several if they depend on the interpreter."""
     found: dict[str, list[Version]] = {}
     for line in (PROJECT / "requirements" / f"{name}.txt").read_text().splitlines():
         if match := LOCKED.match(line):
@@ -46,8 +46,8 @@ def test_every_dependency_has_an_upper_bound(lock: str) -> None:
 
 
 @pytest.mark.parametrize("lock", ["build", "deploy", "dev"])
-def test_a_lock_has_what_is_declared(lock: str) -> None:
-    """`make lock` brings it up to date."""
+def test_a_lock_has_every_declared_dependency(lock: str) -> None:
+    """`make lock` updates it."""
     found = locked(lock)
     behind = [
         str(each)
@@ -68,10 +68,10 @@ def test_everything_in_a_lock_has_a_version_and_hashes(lock: str) -> None:
     assert [each for each in entries if not (LOCKED.match(each) or HASH.match(each))] == []
     for entry, following in zip(entries, [*entries[1:], ""], strict=True):
         assert not LOCKED.match(entry) or HASH.match(following), entry
-    # Where packages come from is for whoever installs them to say.
+    # The index of packages is a choice of the person who installs them.
     assert not any("://" in line for line in lines)
 
 
-def test_what_is_tested_is_what_is_deployed() -> None:
+def test_the_tested_versions_are_the_deployed_ones() -> None:
     tested = locked("dev")
     assert {name: found for name, found in locked("deploy").items() if tested[name] != found} == {}

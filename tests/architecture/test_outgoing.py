@@ -1,4 +1,4 @@
-"""Every call that a server makes by itself is guarded, and carries the mark of a webhook."""
+"""Every outgoing HTTP call of a server is guarded, and has the mark of a webhook."""
 
 import ast
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ ALLOWED = {
 
 
 @pytest.mark.requirement("X3")
-def test_http_is_spoken_only_where_it_is_guarded() -> None:
+def test_http_clients_are_used_only_where_they_are_guarded() -> None:
     found = {
         str(path.relative_to(source))
         for source in SOURCES

@@ -1,4 +1,4 @@
-"""Every promise that is ticked has a test, and every test's promise is written down."""
+"""Every ticked promise has a test, and every requirement of a test is a promise."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ def test_every_requirement_of_a_test_is_a_promise() -> None:
     assert unknown(promises(), requirements()) == []
 
 
-def test_no_promise_is_made_twice() -> None:
+def test_no_promise_is_listed_twice() -> None:
     found = [match["id"] for match in PROMISE.finditer(promises())]
     assert sorted(found) == sorted(set(found))
     assert found
@@ -28,7 +28,7 @@ def test_a_ticked_promise_without_a_test_is_reported() -> None:
     assert untested(text, {"D1"}) == ["D2"]
 
 
-def test_a_requirement_that_was_never_promised_is_reported() -> None:
+def test_a_requirement_without_a_promise_is_reported() -> None:
     assert unknown("- [x] D1 Stored first.\n- [ ] C1 Once.\n", {"D1", "C1", "Z9"}) == ["Z9"]
 
 

@@ -1,4 +1,4 @@
-"""A real server for the client to talk to."""
+"""A real server for the client."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.surfaces.processes import Home
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory, sqlite_schema: Path) -> Iterator[str]:
-    """The address of a server that has the handler `log`."""
+    """The URL of a server that has the handler `log`."""
     folder = tmp_path_factory.mktemp("home")
     (folder / "duly.db").write_bytes(sqlite_schema.read_bytes())
     with Home(folder, f"sqlite:///{folder}/duly.db").serving() as server:

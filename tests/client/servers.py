@@ -1,4 +1,4 @@
-"""Servers between and instead of duly's: one that follows a script, and a proxy that loses answers.
+"""Test servers: one with scripted answers, and a proxy that loses answers.
 
 Both run in the test's own event loop and count connections.
 """
@@ -13,16 +13,16 @@ LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 @dataclass
-class Heard:
-    """What a server has seen so far."""
+class Received:
+    """What a server has received so far."""
 
     url: str = ""
     requests: list[bytes] = field(default_factory=list)
     connections: int = 0
-    """All that were ever made."""
+    """The number of all connections."""
     open: int = 0
     most: int = 0
-    """Open at the same time."""
+    """The highest number of open connections."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, request: bytes) -> None:
@@ -30,7 +30,7 @@ class Heard:
         self._news.set()
 
     async def wait_for(self, count: int) -> None:
-        """Wait until that many requests have come."""
+        """Wait until that many requests have arrived."""
         while len(self.requests) < count:
             self._news.clear()
             await self._news.wait()
@@ -51,7 +51,7 @@ def json(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
 
 
 def script(*answers: bytes | None) -> Answer:
-    """One answer after the other, the last for ever; None is to hang up without one."""
+    """The answers in order, then the last again and again; None closes the connection."""
     left = list(answers)
 
     async def answer(_request: bytes, writer: asyncio.StreamWriter) -> bool:
@@ -65,34 +65,34 @@ def script(*answers: bytes | None) -> Answer:
 
 
 @asynccontextmanager
-async def answering(answer: Answer) -> AsyncIterator[Heard]:
+async def answering(answer: Answer) -> AsyncIterator[Received]:
     """A server that reads requests and answers them with the function."""
-    heard = Heard()
+    received = Received()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.connections += 1
-        heard.open += 1
-        heard.most = max(heard.most, heard.open)
+        received.connections += 1
+        received.open += 1
+        received.most = max(received.most, received.open)
         try:
             while request := await _request(reader):
-                heard.add(request)
+                received.add(request)
                 if not await answer(request, writer):
                     break
         finally:
-            heard.open -= 1
+            received.open -= 1
             writer.close()
 
-    async with _listening(serve) as heard.url:
-        yield heard
+    async with _listening(serve) as received.url:
+        yield received
 
 
 @asynccontextmanager
-async def losing(url: str, lost: Callable[[int], bool]) -> AsyncIterator[Heard]:
-    """A proxy that passes requests on to a real server, and drops the answers to some of them."""
+async def losing(url: str, lost: Callable[[int], bool]) -> AsyncIterator[Received]:
+    """A proxy to a real server that drops some of its answers."""
     host, _, port = url.removeprefix("http://").partition(":")
 
     async def answer(request: bytes, writer: asyncio.StreamWriter) -> bool:
-        number = len(heard.requests)
+        number = len(received.requests)
         upstream, out = await asyncio.open_connection(host, int(port))
         out.write(request)
         reply = await _request(upstream)
@@ -103,8 +103,8 @@ async def losing(url: str, lost: Callable[[int], bool]) -> AsyncIterator[Heard]:
         await writer.drain()
         return True
 
-    async with answering(answer) as heard:
-        yield heard
+    async with answering(answer) as received:
+        yield received
 
 
 @asynccontextmanager
@@ -133,7 +133,7 @@ async def _listening(
 
 
 async def _request(reader: asyncio.StreamReader) -> bytes:
-    """A request or an answer with its body; empty when the other side closed."""
+    """A request or an answer with its body; empty if the other side closed the connection."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
         found = LENGTH.search(head)

@@ -1,4 +1,4 @@
-"""duly.Client against a real server: what an App does, over HTTP."""
+"""duly.Client against a real server: the same calls as an App, over HTTP."""
 
 import asyncio
 from typing import Any
@@ -13,26 +13,26 @@ from tests.client.servers import losing
 from tests.surfaces.processes import Home
 
 pytestmark = pytest.mark.requirement("C10", "S6")
-NOBODY = "00000000-0000-7000-8000-000000000000"
+UNKNOWN = "00000000-0000-7000-8000-000000000000"
 
 
-async def test_it_delivers_and_shows_what_was_delivered(url: str) -> None:
+async def test_it_delivers_and_shows_the_delivery(url: str) -> None:
     async with duly.Client(url) as client:
         accepted = await client.deliver("log", {"n": 1}, after=60, tags=["red"], key="one")
-        again = await client.deliver("log", {"n": 1}, after=60, tags=["red"], key="one")
+        repeated = await client.deliver("log", {"n": 1}, after=60, tags=["red"], key="one")
         found = await client.get(accepted.id)
-    assert (again.id, again.known, accepted.known) == (accepted.id, True, False)
+    assert (repeated.id, repeated.known, accepted.known) == (accepted.id, True, False)
     assert (found.payload, found.tags, found.due_at) == ({"n": 1}, ["red"], accepted.due_at)
 
 
-async def test_it_works_without_a_block_and_can_be_closed_twice(url: str) -> None:
+async def test_it_works_without_a_with_block_and_can_be_closed_twice(url: str) -> None:
     client = duly.Client(f"{url}/")
     assert (await client.stats.status()).store == "sqlite"
     await client.close()
     await client.close()
 
 
-def test_it_follows_the_event_loop_that_it_is_used_in(url: str) -> None:
+def test_it_works_in_several_event_loops(url: str) -> None:
     client = duly.Client(url)
 
     async def used() -> str:
@@ -85,8 +85,8 @@ async def test_each_error_is_the_one_that_an_app_raises(url: str) -> None:
             await client.deliver("nobody")
         with pytest.raises(duly.NotFound, match="no endpoint 'nobody'"):
             await client.deliver(duly.endpoint("nobody"))
-        with pytest.raises(duly.NotFound, match=NOBODY):
-            await client.get(NOBODY)
+        with pytest.raises(duly.NotFound, match=UNKNOWN):
+            await client.get(UNKNOWN)
         await client.deliver("log", 1, key="taken", after=60)
         with pytest.raises(duly.Conflict, match="taken"):
             await client.deliver("log", 2, key="taken", after=60)
@@ -119,14 +119,14 @@ async def test_a_key_is_a_setting(url: str) -> None:
     ],
     ids=str,
 )
-def test_a_setting_that_will_not_do_is_refused_without_showing_it(given: dict[str, Any]) -> None:
+def test_an_invalid_setting_is_refused_without_showing_it(given: dict[str, Any]) -> None:
     with pytest.raises(duly.InvalidInput) as refused:
         duly.Client(**given)
     assert "pw" not in str(refused.value)
     assert "hunter2" not in str(refused.value)
 
 
-async def test_too_many_requests_are_busy_after_a_few_tries(own_home: Home) -> None:
+async def test_too_many_requests_raise_busy_after_a_few_retries(own_home: Home) -> None:
     key = own_home.ok("keys", "create", "slow", "--scope", "read")
     with own_home.serving(environ={"DULY_KEY_RATE": "0.01"}) as server:
         async with duly.Client(server.url, key=key, clock=VirtualClock()) as client:
@@ -147,7 +147,7 @@ async def test_a_lost_answer_makes_no_second_delivery(url: str) -> None:
         assert [each.id for each in await client.list(tag="lost")] == [accepted.id]
 
 
-async def test_lost_answers_to_many_make_nothing_twice(url: str) -> None:
+async def test_lost_answers_to_bulk_requests_make_nothing_twice(url: str) -> None:
     async with (
         losing(url, lambda number: number == 1) as proxy,
         duly.Client(proxy.url, clock=VirtualClock()) as client,
@@ -159,7 +159,7 @@ async def test_lost_answers_to_many_make_nothing_twice(url: str) -> None:
     assert len(proxy.requests) == 3
 
 
-async def test_a_repeated_request_is_asked_to_wait_while_the_first_runs(
+async def test_a_repeated_request_waits_while_the_first_runs(
     sqlite_url: str,
 ) -> None:
     app = duly.App(sqlite_url, environment={})
@@ -172,14 +172,14 @@ async def test_a_repeated_request_is_asked_to_wait_while_the_first_runs(
     assert (reply.status, reply.headers["retry-after"]) == (409, "1")
 
 
-async def test_without_a_key_a_lost_answer_is_left_to_the_caller(url: str) -> None:
+async def test_without_a_key_a_lost_answer_is_raised(url: str) -> None:
     async with losing(url, lambda _number: True) as proxy, duly.Client(proxy.url) as client:
         with pytest.raises(duly.StoreUnavailable, match="look whether it was done"):
             await client.streams.configure("line", on_failure="release")
     assert len(proxy.requests) == 1
 
 
-async def test_a_server_may_be_killed_and_started_again_between_requests(own_home: Home) -> None:
+async def test_a_server_may_be_killed_and_restarted_between_requests(own_home: Home) -> None:
     with own_home.serving() as server:
         address, client = server.url, duly.Client(server.url)
         first = await client.deliver("log", after=60)

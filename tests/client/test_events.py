@@ -1,4 +1,4 @@
-"""client.events(): the server's seconds, over lost connections too."""
+"""client.events(): the events of the server, even after lost connections."""
 
 import asyncio
 import signal
@@ -36,7 +36,7 @@ def event(id: int) -> bytes:
     )
 
 
-async def test_seconds_come_from_a_real_server_that_is_started_again(own_home: Home) -> None:
+async def test_events_come_from_a_real_server_that_is_restarted(own_home: Home) -> None:
     with own_home.serving() as server:
         client = duly.Client(server.url)
         seconds = client.events()
@@ -45,7 +45,7 @@ async def test_seconds_come_from_a_real_server_that_is_started_again(own_home: H
         assert (first.workers, first.counts.accepted) == (1, 0)
         server.signal(signal.SIGTERM)
         server.end()
-    port = client._wire.server.rpartition(":")[2]
+    port = client._requester.server.rpartition(":")[2]
     with own_home.running("serve", "--port", port) as server:
         server.wait_for("Serving")
         async with asyncio.timeout(60):
@@ -54,53 +54,56 @@ async def test_seconds_come_from_a_real_server_that_is_started_again(own_home: H
         await seconds.aclose()
 
 
-async def test_a_lost_connection_goes_on_after_the_last_event() -> None:
+async def test_a_lost_connection_is_resumed_after_the_last_event() -> None:
     parts = event(7)
     cut = HEAD + parts[:50]
 
     async def answer(request: bytes, writer: asyncio.StreamWriter) -> bool:
-        number = len(heard.requests)
+        number = len(received.requests)
         writer.write(cut if number == 2 else HEAD + event(number) + event(number + 10))
         await writer.drain()
         return False
 
-    async with answering(answer) as heard:
-        client = duly.Client(heard.url, clock=VirtualClock())
+    async with answering(answer) as received:
+        client = duly.Client(received.url, clock=VirtualClock())
         async with aclosing(client.events(after=3)) as seconds:
             found = [(await anext(seconds)).id for _ in range(4)]
     assert found == [1, 11, 3, 13]
-    asked = [b"last-event-id: %d" % id for id in (3, 11, 11)]
-    assert all(header in request for header, request in zip(asked, heard.requests, strict=True))
+    expected_headers = [b"last-event-id: %d" % id for id in (3, 11, 11)]
+    assert all(
+        header in request
+        for header, request in zip(expected_headers, received.requests, strict=True)
+    )
 
 
-async def test_a_silent_connection_is_taken_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_connection_is_treated_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "LONGEST_SILENCE_SECONDS", 0.05)
-    async with answering(script(HEAD + event(1), HEAD + event(2))) as heard:
-        client = duly.Client(heard.url, clock=VirtualClock())
+    async with answering(script(HEAD + event(1), HEAD + event(2))) as received:
+        client = duly.Client(received.url, clock=VirtualClock())
         async with aclosing(client.events()) as found:
             assert [(await anext(found)).id for _ in range(2)] == [1, 2]
 
 
 @pytest.mark.parametrize("answer", [json(b"{}"), HEAD + b"data: {}\n\n"])
-async def test_another_server_has_no_events(answer: bytes) -> None:
-    async with answering(script(answer)) as heard:
+async def test_the_answer_of_another_server_is_an_error(answer: bytes) -> None:
+    async with answering(script(answer)) as received:
         with pytest.raises(duly.StoreUnavailable, match="cannot be read by this version"):
-            await anext(duly.Client(heard.url).events())
+            await anext(duly.Client(received.url).events())
 
 
 async def test_a_minute_without_an_event_is_an_error() -> None:
     clock = VirtualClock(sleeping_moves_it=True)
-    async with answering(script(None)) as heard:
+    async with answering(script(None)) as received:
         with pytest.raises(duly.StoreUnavailable, match="did not answer"):
-            await anext(duly.Client(heard.url, clock=clock).events())
-    assert 20 < len(heard.requests) < 40
+            await anext(duly.Client(received.url, clock=clock).events())
+    assert 20 < len(received.requests) < 40
 
 
 async def test_a_refusal_is_raised() -> None:
     refused = json(b'{"detail": "no key"}', "401 Unauthorized")
     refused = refused.replace(b"application/json", b"application/problem+json")
-    async with answering(script(refused)) as heard:
+    async with answering(script(refused)) as received:
         with pytest.raises(duly.BadSetting, match="no key"):
-            await anext(duly.Client(heard.url).events())
+            await anext(duly.Client(received.url).events())
     with pytest.raises(duly.StoreUnavailable, match="cannot reach"):
         await anext(duly.Client("http://127.0.0.1:9").events())

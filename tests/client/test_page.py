@@ -1,4 +1,4 @@
-"""docs/client.md: every program on the page prints what the page says."""
+"""docs/client.md: every program on the page prints the output on the page."""
 
 import io
 import re
@@ -18,7 +18,7 @@ def test_every_program_has_its_output() -> None:
 
 @pytest.mark.requirement("S1", "C10")
 @pytest.mark.parametrize(("program", "output"), PROGRAMS, ids=["calls", "events", "errors"])
-def test_the_page_is_right(url: str, program: str, output: str) -> None:
+def test_each_program_prints_its_output(url: str, program: str, output: str) -> None:
     printed = io.StringIO()
     names: dict[str, Any] = {"__name__": "__main__"}
     with redirect_stdout(printed):

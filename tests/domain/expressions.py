@@ -1,4 +1,4 @@
-"""Random cron expressions, mostly ones that have something to say around a given local time."""
+"""Random cron expressions, most of which match around a given local time."""
 
 import random
 from datetime import datetime, timedelta

@@ -1,9 +1,9 @@
-"""A second opinion on cron: look at the clock second by second, and do what R1 to R4 say.
+"""A second implementation of cron: check the clock second by second, by the rules R1 to R4.
 
-It shares nothing with the product but the zones. `python -m tests.domain.oracle --cases 100000`
-looks for a difference in as many cases. A case is one expression at one place in a zone's time,
-most often where its clock changes: every run there is compared, and next, count and last are
-asked from moments among them. Expressions without seconds are looked at minute by minute.
+It shares only the zones with the product. `python -m tests.domain.oracle --cases 100000` compares
+both in that many cases. A case is one expression in some hours of a zone, most often around a
+clock change: it compares every run there, and next, count and last from moments between them.
+Expressions without seconds are checked minute by minute.
 """
 
 import argparse
@@ -30,7 +30,7 @@ ZONES = sorted(names())
 
 
 class Naive:
-    """An expression, read in the most literal way."""
+    """A cron expression, interpreted literally."""
 
     def __init__(self, text: str) -> None:
         fields = text.split()
@@ -108,7 +108,7 @@ def is_this_weekday(item: str, day: date) -> bool:
 
 
 class Look(NamedTuple):
-    """A look at the clock: when, what it showed, and the latest that it had shown before."""
+    """The clock at an instant: what it shows, and the latest time that it has shown before."""
 
     at: datetime
     shown: datetime
@@ -140,7 +140,7 @@ def a_place(zone_name: str, begin: datetime, reach: timedelta, step: timedelta) 
 
 
 def latest_before(zone_name: str, begin: datetime) -> datetime:
-    # Since 1970, clocks were only ever changed at whole and at half minutes.
+    # Since 1970, clocks have changed only at whole and half minutes.
     half = timedelta(seconds=30)
     start = begin - (DAY if changes(zone_name, begin - DAY, begin) else half)
     return max(shown for _, shown in look_at_clock(zone_name, start, begin, half)) + half - SECOND
@@ -156,7 +156,7 @@ def look_at_clock(
 
 
 def runs(naive: Naive, place: Place, *, makes_up: bool) -> Iterator[tuple[datetime, bool]]:
-    """Every run in this place, and whether it was made up for a gap."""
+    """Every run in this place, and whether it was moved out of a gap."""
     for at, shown, latest, jumped in place.looks:
         if naive.matches(shown):
             if shown > latest or not naive.is_fixed:
@@ -166,7 +166,7 @@ def runs(naive: Naive, place: Place, *, makes_up: bool) -> Iterator[tuple[dateti
 
 
 def leaves_out_a_match(naive: Naive, latest: datetime, shown: datetime) -> bool:
-    """Whether the clock jumped over a time that was named; a rhythm names none."""
+    """Whether the clock skipped a time that the expression names; intervals name none."""
     if not naive.is_fixed:
         return False
     left_out = range(1, (shown - latest) // SECOND)
@@ -187,7 +187,7 @@ def random_place(chance: random.Random, *, by_second: bool) -> Place:
 
 
 def change_after(zone_name: str, begin: datetime) -> datetime:
-    """The second in which the clock first changes within a year, or the beginning."""
+    """The second of the first clock change within a year, or the beginning."""
     before = begin
     while not changes(zone_name, before, before + DAY):
         before += DAY
@@ -211,7 +211,7 @@ def has_odd_offset(zone_name: str, begin: datetime) -> bool:
 
 
 def cases(seed: int) -> Iterator[tuple[str, str | None]]:
-    """Cases without end: what was asked, and what the difference is, if there is one."""
+    """Endless cases: a description, and the difference, if there is one."""
     for turn in count():
         chance = random.Random(f"{seed}/{turn}")
         by_second = chance.random() < 0.25

@@ -1,4 +1,4 @@
-"""Addresses: whatever is in a password comes back out of it, and is never shown."""
+"""Database URLs: any password is read back unchanged, and is never shown."""
 
 from urllib.parse import quote, urlsplit
 
@@ -40,7 +40,7 @@ def test_an_encoded_address_is_read_back(
 ) -> None:
     made = Address("postgresql", user, password, *place, parameters)
     assert address(made.encoded) == made
-    # Others, who read by the letter, find the same.
+    # A strict parser reads the same.
     assert urlsplit(made.encoded).netloc.rpartition("@")[2] == place[0]
 
 
@@ -48,11 +48,11 @@ def test_an_encoded_address_is_read_back(
 @example("100%sure", ("host", "name"), ())
 @example("a@b/c?d=e#f", ("host:5432", "name"), (("sslmode", "require"),))
 @example("[YOUR-PASSWORD]", ("host", "name"), ())
-def test_a_password_is_taken_as_it_is(
+def test_a_password_without_escapes_is_accepted(
     password: str, place: tuple[str, str | None], parameters: tuple[tuple[str, str], ...]
 ) -> None:
     if "%" in password and not _ESCAPE.search(password):
-        password += "%"  # what could be an escape is taken for one
+        password += "%"  # what looks like an escape is read as one
     hosts, name = place
     path = "" if name is None else f"/{quote(name)}"
     query = "&".join(f"{key}={quote(each)}" for key, each in parameters)
@@ -93,11 +93,11 @@ def test_a_password_is_never_shown(
         ("postgresql://me:hush@h/n?user=a@b", "postgresql://me:***@h/n?user=a%40b"),
     ],
 )
-def test_addresses_of_every_kind_can_be_shown(text: str, expected: str) -> None:
+def test_urls_of_every_kind_can_be_shown(text: str, expected: str) -> None:
     assert shown(text) == expected
 
 
-def test_a_parameter_may_hold_an_at_sign() -> None:
+def test_a_parameter_may_contain_an_at_sign() -> None:
     found = address("postgresql://host/name?user=me@there&password=a@b+c%20d\n")
     assert (found.hosts, found.user, found.password) == ("host", None, None)
     assert found.parameters == (("user", "me@there"), ("password", "a@b+c d"))

@@ -1,4 +1,4 @@
-"""Documents that are checked at once or in slices: the verdict is the same."""
+"""JSON documents are checked in one piece or in slices, with the same result."""
 
 import json
 from typing import Any
@@ -49,7 +49,7 @@ ODD = [
 
 
 def verdict(work: Any) -> str:
-    """What comes of a check; what is no JSON at all is told in many words."""
+    """The result of a check; the messages for invalid JSON may differ."""
     try:
         work()
     except OutOfRange:
@@ -62,16 +62,16 @@ def verdict(work: Any) -> str:
 
 
 def alike(data: bytes) -> str:
-    """The verdict on a small document, which is that on the same one in slices."""
+    """The result for a document, which has to be the same in slices."""
     assert len(data) <= LARGE
     found = verdict(lambda: check(data))
     assert verdict(lambda: list(checking(data))) == found
-    # With so much space before its end that it is a large one.
+    # Padded with spaces so that it is large enough for slices.
     assert verdict(lambda: check(data + b" " * LARGE)) == found
     return found
 
 
-def test_odd_documents_have_one_verdict_whichever_way_they_are_checked() -> None:
+def test_unusual_documents_have_the_same_result_in_slices() -> None:
     found = [alike(each) for each in ODD]
     assert found.count("taken") == 8
     assert sum("nested" in each for each in found) == 2
@@ -80,14 +80,14 @@ def test_odd_documents_have_one_verdict_whichever_way_they_are_checked() -> None
 
 
 @given(json_values, st.sampled_from([None, 1]))
-def test_any_document_is_taken_either_way(value: Any, indent: int | None) -> None:
+def test_any_valid_document_is_accepted_in_slices_too(value: Any, indent: int | None) -> None:
     assert alike(json.dumps(value, indent=indent, ensure_ascii=False).encode()[:LARGE]) in (
         "taken",
         "no JSON",
     )
 
 
-def test_a_walk_ends_where_the_value_does_and_says_when_it_does_not() -> None:
+def test_a_walk_ends_with_the_value_and_reports_an_unfinished_one() -> None:
     text = '[{"a": "]}"}, [1, "\\"]"], "x"]'
     for value in ('{"a": "]}"}', '[1, "\\"]"]', '"x"'):
         walk = Walk(text, text.index(value))
@@ -104,7 +104,7 @@ def test_a_walk_ends_where_the_value_does_and_says_when_it_does_not() -> None:
 
 @pytest.mark.parametrize("part", [b"{}", b"[]", b"1", b'""', b'{"a":1}', b"1e5"])
 def test_large_documents_are_checked_in_many_slices(part: bytes) -> None:
-    """Counted, not timed: no slice has more to look at than the constants say."""
+    """Counted, not timed: no slice checks more than the constants allow."""
     count = 60 * MARKS_IN_A_SLICE
     slices = sum(1 for _ in checking(b"[%s]" % b",".join([part] * count)))
     assert slices >= 30

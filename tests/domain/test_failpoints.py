@@ -24,7 +24,7 @@ def test_a_list_arms_each_place_with_its_action() -> None:
     }
 
 
-def test_arming_anew_forgets_what_was_armed() -> None:
+def test_arming_again_disarms_the_others() -> None:
     arm("settle.before=kill")
     arm("claim.after=raise")
     assert list(armed) == ["claim.after"]
@@ -38,7 +38,7 @@ def test_arming_anew_forgets_what_was_armed() -> None:
     ("text", "hits"),
     [("raise", [1, 2, 3, 4, 5, 6]), ("raise@3", [3]), ("raise%2", [2, 4, 6])],
 )
-async def test_it_fails_at_the_hits_that_were_named(text: str, hits: list[int]) -> None:
+async def test_it_fails_at_the_given_hits(text: str, hits: list[int]) -> None:
     arm(f"claim.after={text}")
     failed = []
     for number in range(1, 7):
@@ -75,7 +75,7 @@ async def test_each_action_fails_in_its_way(action: str, error: type[Exception])
         "settle.before=sleep:nan",
     ],
 )
-def test_what_cannot_be_read_is_refused_by_its_name(text: str) -> None:
+def test_an_invalid_failpoint_is_refused_with_its_text(text: str) -> None:
     with pytest.raises(BadSetting) as refused:
         arm(text)
     assert refused.value.field == "DULY_FAILPOINTS"

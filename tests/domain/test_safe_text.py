@@ -1,4 +1,4 @@
-"""Text that a stranger wrote, made safe to show."""
+"""Foreign text is made safe to show."""
 
 import json
 import unicodedata
@@ -19,7 +19,7 @@ UNSAFE = {
 }
 
 
-def test_every_control_character_is_spelled_out() -> None:
+def test_every_control_character_is_escaped() -> None:
     for each in UNSAFE - {"\n", "\t"}:
         assert visible(f"a{each}b") == f"a{repr(each)[1:-1]}b"
         assert UNSAFE.isdisjoint(one_line(f"a{each}b") + safe_json(json.dumps(each)))
@@ -28,7 +28,7 @@ def test_every_control_character_is_spelled_out() -> None:
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_other_text_stays_as_it_is_and_json_means_the_same(text: str) -> None:
+def test_other_text_is_unchanged_and_json_keeps_its_meaning(text: str) -> None:
     assert json.loads(safe_json(json.dumps(text, ensure_ascii=False))) == text
     plain = "".join(each for each in text if each not in UNSAFE)
     assert visible(plain) == one_line(plain) == plain

@@ -1,4 +1,4 @@
-"""Where settings come from, in which order, and how bad ones are refused."""
+"""The sources of settings, their order, and the errors for invalid values."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_a_flag_comes_before_the_environment_before_the_file_before_the_default(
     assert found.origins["database"] == "default"
 
 
-def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+def test_without_a_file_the_defaults_are_used(tmp_path: Path) -> None:
     found = load({}, {}, tmp_path)
     assert set(found.origins.values()) == {"default"}
     assert (found.namespace, found.drain, found.payload_limit) == ("default", 30.0, 262_144)
@@ -63,7 +63,7 @@ def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
         ("payload_limit", "2000000"),
     ],
 )
-def test_a_bad_value_names_its_setting_and_where_it_came_from(
+def test_the_error_for_an_invalid_value_has_its_setting_and_source(
     tmp_path: Path, name: str, value: str
 ) -> None:
     variable = f"DULY_{name.upper()}"
@@ -73,7 +73,7 @@ def test_a_bad_value_names_its_setting_and_where_it_came_from(
 
 
 @pytest.mark.parametrize("flags", [{"concurency": 10}, {"origins": {}}])
-def test_a_flag_that_does_not_exist_is_refused(tmp_path: Path, flags: dict[str, Any]) -> None:
+def test_an_unknown_flag_is_refused(tmp_path: Path, flags: dict[str, Any]) -> None:
     with pytest.raises(BadSetting, match="there are database, namespace") as refused:
         load(flags, {}, tmp_path)
     assert refused.value.field == next(iter(flags))
@@ -87,7 +87,7 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, text: str) -> Non
     assert refused.value.field == "duly.toml"
 
 
-def test_a_bad_value_of_the_file_says_so(tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_value_in_the_file_has_the_file(tmp_path: Path) -> None:
     (tmp_path / "duly.toml").write_text("grace = 'long'")
     with pytest.raises(BadSetting, match=r"grace: 'long' from duly.toml"):
         load({}, {}, tmp_path)
@@ -98,7 +98,7 @@ LIMITED = [(each, found) for each in described() if (found := RANGE.match(each.a
 
 @pytest.mark.requirement("D14")
 @pytest.mark.parametrize(("setting", "limits"), LIMITED, ids=lambda each: getattr(each, "name", ""))
-def test_a_value_out_of_range_is_told_the_range(
+def test_the_error_for_a_value_out_of_range_has_the_range(
     tmp_path: Path, setting: Described, limits: re.Match[str]
 ) -> None:
     for value in (f"-{limits[1]}1", f"{limits[2]}1"):
@@ -118,7 +118,7 @@ def test_the_docs_have_every_setting_as_it_is() -> None:
 
 
 @pytest.mark.requirement("D14")
-def test_all_that_will_not_do_is_found_at_once(folder: Path) -> None:
+def test_all_invalid_settings_are_reported_at_once(folder: Path) -> None:
     environment = {"DULY_PORT": "no", "DULY_LEASE": "0", "DULY_PROT": "1", "DULY_FAILPOINTS": ""}
     found = problems({"namespace": "a b"}, environment, folder)
     assert [each.field for each in found] == ["DULY_PROT", "namespace", "port", "lease"]

@@ -1,4 +1,4 @@
-"""A model of a yearly schedule that knows every year by itself."""
+"""A model of a yearly schedule that handles each year by itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ YEARS = range(2020, 2060)
 
 
 class Oracle:
-    """Every year by itself: claimed, due, or neither, by the rule that holds at the moment."""
+    """Each year is claimed, due, or neither, by the current rule."""
 
     def __init__(self, rule: Yearly, now: datetime) -> None:
         self.rule, self.now, self.begun = rule, now, now
@@ -32,7 +32,7 @@ class Oracle:
         return next(((year, at) for year, at in found if at is not None and at > self.now), None)
 
     def wait(self, until: datetime) -> None:
-        """Time passes: what was the next one falls due, and so does the one after it."""
+        """Let time pass; the next years become due."""
         while (found := self.upcoming) is not None and found[1] <= until:
             self.due.add(found[0])
             self.now = found[1]

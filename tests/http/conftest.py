@@ -1,4 +1,4 @@
-"""The port from within: the same site that `duly serve` opens, on each store in turn."""
+"""Fixtures: the site that `duly serve` opens, called in this process, on each store."""
 
 from collections.abc import AsyncIterator
 
@@ -36,19 +36,19 @@ async def app(database_url: str, clock: VirtualClock, chance: SystemChance) -> A
 async def small_app(
     sqlite_url: str, clock: VirtualClock, chance: SystemChance
 ) -> AsyncIterator[App]:
-    """The same on SQLite, where the store is no matter."""
+    """The same on SQLite, for tests in which the store does not matter."""
     async with opened(sqlite_url, clock, chance) as app:
         yield app
 
 
 @pytest.fixture
-def pulse(app: App) -> ProcessHealth:
+def process_health(app: App) -> ProcessHealth:
     return ProcessHealth(app, app.engine(stepped=True))
 
 
 @pytest.fixture
-async def client(app: App, pulse: ProcessHealth) -> AsyncIterator[Client]:
-    async with calling(app, pulse) as client:
+async def client(app: App, process_health: ProcessHealth) -> AsyncIterator[Client]:
+    async with calling(app, process_health) as client:
         yield client
 
 
@@ -59,15 +59,15 @@ async def small_client(small_app: App) -> AsyncIterator[Client]:
 
 
 def opened(url: str, clock: VirtualClock, chance: SystemChance) -> App:
-    """An app with a handler that is elsewhere."""
+    """An app with a target whose handler is in another process."""
     app = App(url, clock=clock, chance=chance, environment={})
     app.expect("work")
     return app
 
 
-def calling(app: App, pulse: ProcessHealth) -> AsyncClient:
-    """A client in the test's own loop, which is the store's too."""
-    transport = ASGITransport(site(app, pulse))
+def calling(app: App, process_health: ProcessHealth) -> AsyncClient:
+    """A client in the event loop of the test, which is also that of the store."""
+    transport = ASGITransport(site(app, process_health))
     return AsyncClient(
         transport=transport,
         base_url="http://127.0.0.1",

@@ -1,4 +1,4 @@
-"""Input that broke others: texts, numbers, moments and whole bodies."""
+"""Input that is known to break programs: texts, numbers, moments and whole bodies."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The port's server with an application that tells what it was asked, and callers of raw bytes."""
+"""The HTTP server with an application that records its requests, and clients that send bytes."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ PROBLEM = "application/problem+json"
 
 
 def on_served_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run it on the loop that `duly serve` has."""
+    """Run the test on the event loop of `duly serve`."""
 
     @wraps(test)
     def run(**given: Any) -> None:
@@ -29,7 +29,7 @@ def on_served_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[.
     return run
 
 
-class Stand:
+class RawServer:
     """A server whose clock is moved by the test."""
 
     def __init__(self, most: int = PLENTY) -> None:
@@ -39,11 +39,11 @@ class Stand:
         self.scopes: list[Any] = []
         self.bodies: list[bytes] = []
         self.unread = asyncio.Event()
-        """Set once a request to /unread is at work."""
+        """Set when a request to /unread is being handled."""
         self.go_on = asyncio.Event()
-        """What requests to /held and /unread wait for."""
+        """Requests to /held and /unread wait for this event."""
         self.meanwhile: Callable[[Any], Awaitable[None]] | None = None
-        """What requests to /held do before, given what they receive."""
+        """Called with `receive` by requests to /held before they wait."""
 
     async def application(self, scope: Any, receive: Any, send: Any) -> None:
         self.scopes.append(scope)
@@ -64,31 +64,31 @@ class Stand:
 
     async def caller(self) -> "Caller":
         port = int(self.server.url.rpartition(":")[2])
-        # Small buffers, so that who does not read is soon noticed.
+        # Small buffers, so that a client that does not read is detected soon.
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4096)
         return Caller(reader, writer)
 
     async def pass_time(self, seconds: float) -> None:
-        """Let time pass in steps, as the sweep sees it."""
+        """Move the clock in steps, and let the sweep run after each."""
         for _ in range(int(seconds)):
             await self.turns()
             self.clock.advance(1)
         await self.turns()
 
     async def turns(self) -> None:
-        """Let what was sent arrive, and the sweep look."""
+        """Let sent bytes arrive, and let the sweep run."""
         for _ in range(20):
             await asyncio.sleep(0)
 
 
 class Caller:
-    """One connection."""
+    """One connection of a client."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
     async def send(self, *parts: bytes) -> Self:
-        """Send it part by part; each has arrived before the next is sent, as far as one can say."""
+        """Send the parts one after the other, with time for each to arrive."""
         for part in parts:
             self.writer.write(part)
             await self.writer.drain()
@@ -97,11 +97,11 @@ class Caller:
         return self
 
     async def status(self) -> int:
-        """Of the next answer, which is read."""
+        """Read the next answer; returns its status."""
         return (await self.answer())[0]
 
     async def answer(self) -> tuple[int, dict[str, str], Any]:
-        """The next answer, by its length or in chunks."""
+        """Read the next answer, by its length or in chunks."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
         body = b""
@@ -115,35 +115,35 @@ class Caller:
         return int(head[0].split()[1]), headers, json.loads(body) if is_problem else body
 
     async def is_closed(self) -> bool:
-        """Wait for the end; whether nothing came before it."""
+        """Wait until the connection is closed; whether no bytes came before."""
         try:
             return await self.reader.read() == b""
         except ConnectionError:
             return True
 
     def is_open(self) -> bool:
-        """Whether nothing was heard of an end yet."""
+        """Whether the connection is still open."""
         return not self.reader.at_eof() and self.reader.exception() is None
 
 
 @asynccontextmanager
-async def standing(most: int = PLENTY) -> AsyncIterator[Stand]:
-    """A server that listens; whoever calls it is hung up at the end."""
-    stand = Stand(most)
+async def raw_server(most: int = PLENTY) -> AsyncIterator[RawServer]:
+    """Start a server; its connections are closed at the end."""
+    found = RawServer(most)
     callers: list[Caller] = []
-    call = stand.caller
+    call = found.caller
 
     async def remembered() -> Caller:
         callers.append(await call())
         return callers[-1]
 
-    stand.caller = remembered  # type: ignore[method-assign]
-    await stand.server.start(on_end=lambda: None)
+    found.caller = remembered  # type: ignore[method-assign]
+    await found.server.start(on_end=lambda: None)
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
-            yield stand
+            yield found
     finally:
-        stand.go_on.set()
+        found.go_on.set()
         for each in callers:
             each.writer.transport.abort()
-        await stand.server.stop()
+        await found.server.stop()

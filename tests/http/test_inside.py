@@ -1,4 +1,4 @@
-"""`app.asgi()`: the same API at a path of somebody else's application."""
+"""`app.asgi()`: the same API mounted at a path of another application."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -16,7 +16,7 @@ ANN = {"x-user": "ann"}
 
 
 async def authorize(scope: Any) -> str | None:
-    """What the host's own users may do."""
+    """The scopes of the host's users."""
     return {b"ann": "operate", b"bob": "read"}.get(dict(scope["headers"]).get(b"x-user", b""))
 
 
@@ -37,14 +37,16 @@ async def host(app: App) -> AsyncIterator[Client]:
         yield it
 
 
-async def test_a_delivery_is_taken_in_and_found_where_its_answer_says(host: Client) -> None:
+async def test_a_delivery_is_accepted_and_found_at_its_location(host: Client) -> None:
     new = await host.post("/jobs/v1/deliveries", json={"target": "work"}, headers=ANN)
     assert new.status_code == 201, new.text
     assert new.headers["location"] == f"/jobs/v1/deliveries/{new.json()['id']}"
     assert (await host.get(new.headers["location"], headers=ANN)).json()["id"] == new.json()["id"]
 
 
-async def test_names_may_have_slashes_and_strays_are_problems(app: App, host: Client) -> None:
+async def test_names_may_have_slashes_and_unknown_paths_are_problems(
+    app: App, host: Client
+) -> None:
     await app.endpoints.add("a/b", "https://hook.invalid/")
     found = await host.get("/jobs/v1/endpoints/a%2Fb", headers=ANN)
     assert found.json()["name"] == "a/b"
@@ -53,7 +55,7 @@ async def test_names_may_have_slashes_and_strays_are_problems(app: App, host: Cl
         assert (answer.status_code, answer.json()["status"]) == (404, 404)
 
 
-async def test_who_is_let_in_may_do_what_the_host_says_and_others_need_a_key(
+async def test_users_of_the_host_have_its_scopes_and_others_need_a_key(
     app: App, host: Client
 ) -> None:
     assert (await host.get("/jobs/v1/workers")).status_code == 401
@@ -70,7 +72,7 @@ async def test_who_is_let_in_may_do_what_the_host_says_and_others_need_a_key(
     assert answer.status_code == 403
 
 
-async def test_the_description_is_beside_it_and_begins_there(host: Client) -> None:
+async def test_the_openapi_document_has_the_mount_path(host: Client) -> None:
     document = (await host.get("/jobs/openapi.json")).json()
     assert document["servers"][0]["url"] == "./"
     assert "/v1/deliveries" in document["paths"]

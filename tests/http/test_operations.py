@@ -1,4 +1,4 @@
-"""Endpoints, streams, dead letters and workers through the API."""
+"""Endpoints, streams, dead letters and workers over HTTP."""
 
 from typing import Any
 
@@ -39,12 +39,12 @@ async def test_an_endpoint_is_added_changed_and_removed(app: App, client: Client
     assert gone.status_code == 204, gone.text
 
 
-async def test_a_secret_is_told_once_and_never_kept(app: App, client: Client) -> None:
+async def test_a_secret_is_shown_once_and_never_stored_in_answers(app: App, client: Client) -> None:
     key = {"idempotency-key": "k"}
     secret = (await client.post("/v1/endpoints", json=NEW, headers=key)).json()["secret"]
-    again = await client.post("/v1/endpoints", json=NEW, headers=key)
-    assert again.status_code == 409
-    assert "returned only once" in again.json()["detail"]
+    repeated = await client.post("/v1/endpoints", json=NEW, headers=key)
+    assert repeated.status_code == 409
+    assert "returned only once" in repeated.json()["detail"]
     rotated = (await client.post("/v1/endpoints/shop/rotate")).json()
     assert rotated["secret"] != secret
     assert len(rotated["secrets"]) == 2
@@ -57,7 +57,7 @@ async def test_a_secret_is_told_once_and_never_kept(app: App, client: Client) ->
     assert kept.answer is None
 
 
-async def test_an_endpoint_is_tried_out(app: App, client: Client) -> None:
+async def test_an_endpoint_is_tested(app: App, client: Client) -> None:
     await app.endpoints.add("down", "https://127.0.0.1.invalid/")
     answer = await client.post("/v1/endpoints/down/test", json={"payload": {"a": 1}})
     document = answer.json()
@@ -65,8 +65,8 @@ async def test_an_endpoint_is_tried_out(app: App, client: Client) -> None:
     assert document["reason"]
 
 
-async def died(app: App, *payloads: int, **options: Any) -> list[str]:
-    """Deliveries that are dead letters."""
+async def make_dead_letters(app: App, *payloads: int, **options: Any) -> list[str]:
+    """Make dead letters; returns their ids."""
 
     @app.handler("fails", retry=duly.no_retry)
     async def fails(delivery: Any) -> None:
@@ -79,10 +79,10 @@ async def died(app: App, *payloads: int, **options: Any) -> list[str]:
     return ids
 
 
-async def test_dead_letters_are_found_grouped_and_moved(
+async def test_dead_letters_are_listed_grouped_and_retried(
     app: App, client: Client, clock: VirtualClock
 ) -> None:
-    ids = await died(app, 1, 2, 3)
+    ids = await make_dead_letters(app, 1, 2, 3)
     page = (await client.get("/v1/dead-letters?limit=2")).json()
     rest = (await client.get("/v1/dead-letters", params={"cursor": page["next"]})).json()
     assert {each["id"] for each in page["items"] + rest["items"]} == set(ids)
@@ -101,8 +101,8 @@ async def test_dead_letters_are_found_grouped_and_moved(
     assert [(await app.get(id)).state for id in ids] == ["pending", "cancelled", "dead"]
 
 
-async def test_a_stream_is_looked_at_and_moved(app: App, client: Client) -> None:
-    await died(app, 1, 2, stream="a/b")
+async def test_a_stream_is_shown_and_operated(app: App, client: Client) -> None:
+    await make_dead_letters(app, 1, 2, stream="a/b")
     path = "/v1/streams/a%2Fb"
     shown = (await client.get(path)).json()
     assert (shown["state"], shown["waiting"]) == ("blocked", 1)
@@ -119,7 +119,7 @@ async def test_a_stream_is_looked_at_and_moved(app: App, client: Client) -> None
     assert (await client.get("/v1/streams/none")).status_code == 404
 
 
-async def test_a_worker_is_drained_and_set_to_work_again(app: App, client: Client) -> None:
+async def test_a_worker_is_drained_and_resumed(app: App, client: Client) -> None:
     seen = record_payloads(app)
     engine = app.engine(stepped=True)
     await engine.prepare()

@@ -1,4 +1,4 @@
-"""An app's own routes: Starlette's and any ASGI application, behind the same door."""
+"""Routes of the app itself, of Starlette or any ASGI application, with the same authentication."""
 
 from collections.abc import AsyncIterator
 
@@ -11,7 +11,7 @@ from starlette.routing import Mount, Route
 from duly import App
 from duly.surfaces.http.protocol.responses import Receive, Scope, Send, send_answer
 from duly.testing import VirtualClock
-from tests.http.doors import Port
+from tests.http.ports import Port
 
 pytestmark = pytest.mark.requirement("S2")
 
@@ -45,17 +45,17 @@ async def here(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[Port]:
         yield Port(app)
 
 
-async def test_they_are_answered_and_need_a_key_as_all_others(here: Port) -> None:
+async def test_own_routes_need_a_key_like_all_others(here: Port) -> None:
     read, operate = await here.token("read"), await here.token("operate")
     assert await here.status("/echo/ann", "POST") == 401
     assert await here.status("/echo/ann", "POST", key=read) == 403
-    answer = await here.ask("/echo/ann", "POST", key=operate, content=b"hello")
+    answer = await here.request("/echo/ann", "POST", key=operate, content=b"hello")
     assert (answer.status_code, answer.text) == (200, "ann: hello")
     assert await here.status("/inside/a/b") == 401
-    assert (await here.ask("/inside/a/b", key=read)).text == "/a/b"
+    assert (await here.request("/inside/a/b", key=read)).text == "/a/b"
 
 
-async def test_what_they_refuse_is_told_as_a_problem(here: Port) -> None:
+async def test_errors_of_own_routes_are_problems(here: Port) -> None:
     key = await here.token("operate")
     for path, method, status in (
         ("/refuse", "GET", 418),
@@ -63,14 +63,14 @@ async def test_what_they_refuse_is_told_as_a_problem(here: Port) -> None:
         ("/echo/ann", "GET", 405),
         ("/elsewhere", "GET", 404),
     ):
-        answer = await here.ask(path, method, key=key)
+        answer = await here.request(path, method, key=key)
         assert answer.headers["content-type"] == "application/problem+json", path
         assert (answer.status_code, answer.json()["status"]) == (status, status)
 
 
-async def test_an_application_without_a_path_gets_what_is_left(here: Port) -> None:
+async def test_an_application_without_a_path_gets_all_other_paths(here: Port) -> None:
     here.app.routes.append(bare)
     there, key = Port(here.app), await here.token("read")
-    assert (await there.ask("/anything/else", key=key)).text == "/anything/else"
-    assert (await there.ask("/", key=key)).text == "/"
+    assert (await there.request("/anything/else", key=key)).text == "/anything/else"
+    assert (await there.request("/", key=key)).text == "/"
     assert await there.status("/v1/workers", key=key) == 200

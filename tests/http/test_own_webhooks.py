@@ -1,4 +1,4 @@
-"""A webhook at the port is nobody on this machine, wherever it comes from and whatever it is."""
+"""A webhook to the server itself needs a key, even from this machine."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from duly.domain.endpoints.webhooks import encode_webhook
 from duly.errors import InvalidInput
 from duly.records.target import Webhook
 from duly.testing import VirtualClock, run_until_idle
-from tests.http.doors import Port, port
+from tests.http.ports import Port, port
 from tests.transports.receiver import Taken, receiver
 from tests.transports.sending import sender
 
@@ -18,7 +18,7 @@ PROXIES = (
 )
 
 
-async def test_every_kind_of_webhook_needs_a_key_at_the_port(
+async def test_every_kind_of_webhook_to_the_server_needs_a_key(
     sqlite_url: str, clock: VirtualClock
 ) -> None:
     async with port(sqlite_url, clock, egress_allow="127.0.0.1") as here:
@@ -31,7 +31,7 @@ async def test_every_kind_of_webhook_needs_a_key_at_the_port(
 
 
 async def send_each_kind(here: Port, url: str) -> None:
-    """One to a URL, one to an endpoint, one of a schedule, and a test."""
+    """Send one to a URL, one to an endpoint, one of a schedule, and a test."""
     app, hook = here.app, duly.webhook(url, headers={"User-Agent": "curl/8", "Origin": url})
     await app.deliver(hook)
     await app.endpoints.add("billing", url, headers={"user-agent": "curl/8"})
@@ -43,26 +43,26 @@ async def send_each_kind(here: Port, url: str) -> None:
 
 
 async def replay(here: Port, taken: Taken, key: str | None = None) -> int:
-    """How the port answers what a receiver took, when it comes from this machine."""
+    """Send a received webhook to the site from this machine; returns the status."""
     sent = {name: each for name, each in taken.headers.items() if name != "origin"}
     sent |= {"host": "127.0.0.1", "content-length": "19"}
-    asked = here.ask(
+    asked = here.request(
         "/v1/keys", "POST", peer="127.0.0.1", headers=sent, content=b'{"name":"evil-key"}', key=key
     )
     return (await asked).status_code
 
 
-async def test_no_header_of_an_endpoint_takes_the_mark_away(clock: VirtualClock) -> None:
+async def test_no_header_of_an_endpoint_removes_the_mark(clock: VirtualClock) -> None:
     for name in ("webhook-id", "Webhook-ID"):
         with pytest.raises(InvalidInput, match="set by duly"):
             duly.webhook("https://example.org/", headers={name: ""})
-        # However it came to be stored.
+        # Stored directly, past the checks.
         async with receiver() as there, sender(clock) as here:
             await here.send_stored(encode_webhook(Webhook(there.url(), headers={name: ""})))
         assert "webhook-id" in there.taken[0].headers
 
 
-async def test_every_header_that_proxies_add_says_that_somebody_else_asks(
+async def test_a_request_with_any_header_of_a_proxy_needs_a_key(
     sqlite_url: str, clock: VirtualClock
 ) -> None:
     async with port(sqlite_url, clock) as here:

@@ -1,4 +1,4 @@
-"""The checks are checked: each of these faults, put into the product, must make its tests fail."""
+"""Mutation tests: each of these faults, put into the product, has to make its tests fail."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTEST = (sys.executable, "-m", "pytest", "-p", "pytest_asyncio.plugin", "-p", "pytest_timeout")
-"""With what the tests need and nothing else, which would take a second to import."""
+"""Only the plugins that the tests need: the others take a second to import."""
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """A fault: in which file what is replaced by what, and which tests must notice."""
+    """A fault: the file, the text and its replacement, and the tests that have to fail."""
 
     name: str
     file: str
@@ -60,14 +60,14 @@ MUTANTS = [
         (SETTLING, "-k", "late_worker and postgres"),
     ),
     Mutant(
-        "whoever_ends_a_run_is_the_last_in_line",
+        "the_end_of_a_run_counts_as_the_end_of_the_stream",
         f"{POSTGRES}/streams.sql",
         "where s.lane = o.lane and s.counter = o.position and a.place is not null",
         "where s.lane = o.lane and a.place is not null",
         (STREAMS, "-k", "postgres"),
     ),
     Mutant(
-        "whoever_ends_a_run_is_the_last_in_line_on_sqlite",
+        "the_end_of_a_run_counts_as_the_end_of_the_stream_on_sqlite",
         f"{SQLITE}/streams.sql",
         "on s.lane = a.lane and s.counter = a.position",
         "on s.lane = a.lane",
@@ -81,7 +81,7 @@ MUTANTS = [
         ("tests/crash/test_kill.py", "-k", "loses_and_repeats and postgres and complete.middle"),
     ),
     Mutant(
-        "nothing_is_taken_back",
+        "nothing_is_reclaimed",
         "engine/recovery.py",
         "        if not held:\n",
         "        if True:\n",
@@ -99,24 +99,24 @@ MUTANTS = [
         "domain/deliveries/outcomes.py",
         "        claimed.attempt + 1,\n",
         "        claimed.attempt,\n",
-        ("tests/domain/deliveries/test_outcomes.py", "-k", "alone_spends or last_failure"),
+        ("tests/domain/deliveries/test_outcomes.py", "-k", "alone_spends or last_failed"),
     ),
     Mutant(
-        "a_repeated_request_makes_something_new",
+        "a_repeated_request_makes_a_second_delivery",
         "surfaces/http/deliveries/routes.py",
         "body, request.seed",
         "body, None",
-        ("tests/http/access/test_idempotency.py", "-k", "dead_one and sqlite"),
+        ("tests/http/access/test_idempotency.py", "-k", "after_a_crash and sqlite"),
     ),
     Mutant(
-        "a_refusal_forgets_what_another_server_carries_out",
+        "a_refusal_forgets_the_request_of_another_server",
         f"{SQLITE}/idempotency.sql",
         "\n  and not shared;",
         ";",
         ("tests/http/access/test_idempotency.py", "-k", "another_server and sqlite"),
     ),
     Mutant(
-        "a_buried_worker_beats_on",
+        "a_worker_declared_dead_may_send_heartbeats",
         f"{SQLITE}/workers.sql",
         "where id = :worker and ended_at is null\nreturning id",
         "where id = :worker\nreturning id",
@@ -144,91 +144,91 @@ MUTANTS = [
         (CLAIMING, "-k", "due and postgres"),
     ),
     Mutant(
-        "neighbours_are_blamed",
+        "other_deliveries_are_blamed_for_a_crash",
         "domain/deliveries/crashes.py",
         "suspect_after: int = 2",
         "suspect_after: int = 0",
-        ("tests/domain/deliveries/test_outcomes.py", "-k", "company or killer"),
+        ("tests/domain/deliveries/test_outcomes.py", "-k", "together_with_others or crashed_alone"),
     ),
     Mutant(
-        "poison_never_dies",
+        "poison_is_never_dead",
         "domain/deliveries/crashes.py",
         "return crashes >= self.suspect_after + self.poison_after",
         "return False",
-        ("tests/domain/deliveries/test_outcomes.py", "-k", "company or killer"),
+        ("tests/domain/deliveries/test_outcomes.py", "-k", "together_with_others or crashed_alone"),
     ),
     Mutant(
-        "a_lost_claim_is_not_handed_back",
+        "a_lost_claim_is_not_released",
         "engine/dispatch/claims.py",
         "        self._doubtful[given] = self._clock.monotonic() + DOUBT_SECONDS\n",
         "        pass\n",
         ("tests/engine/dispatch/test_dispatcher.py",),
     ),
     Mutant(
-        "a_run_goes_on_after_a_failure",
+        "a_run_continues_after_a_failure",
         "engine/execution/delivery_runner.py",
         "if settlement.verdict is not Verdict.COMPLETED or self.is_draining or held.draining:\n",
         "if self.is_draining or held.draining:\n",
         ("tests/services/streams/test_order.py",),
     ),
     Mutant(
-        "a_dead_head_blocks_nobody",
+        "a_dead_head_does_not_block_its_stream",
         "domain/streams/policy.py",
         "        return Move.BLOCK if policy is Policy.BLOCK else Move.LEAVE\n",
         "        return Move.LEAVE\n",
         ("tests/services/streams/test_order.py",),
     ),
     Mutant(
-        "a_replay_goes_by_death",
+        "a_replay_is_ordered_by_death",
         f"{SQLITE}/dead_letters.sql",
         "order by d.stream, d.position, d.id limit",
         "order by d.dead_at, d.id limit",
         ("tests/services/test_dead_letters.py", "-k", "whenever_it_died and sqlite"),
     ),
     Mutant(
-        "what_was_retried_is_retried_again",
+        "a_retried_dead_letter_is_retried_again",
         f"{SQLITE}/dead_letters.sql",
         "t.outcome = 'retried'",
         "t.outcome = 'never'",
         ("tests/stores/test_dead_letters.py", "-k", "clock_that_is_behind and sqlite"),
     ),
     Mutant(
-        "an_open_circuit_lets_all_through",
+        "an_open_circuit_allows_all_deliveries",
         "domain/endpoints/gates.py",
         "        return _probe(gate, now)\n",
         "        return gate, Pass(wanted)\n",
         ("tests/transports/test_endpoints.py",),
     ),
     Mutant(
-        "an_endpoint_that_is_gone_goes_on",
+        "an_endpoint_that_answers_410_is_not_disabled",
         "engine/targets/admission.py",
         "    if report.gone:\n",
         "    if False:\n",
         ("tests/transports/test_endpoints.py",),
     ),
     Mutant(
-        "outcomes_are_dropped_when_the_store_is_away",
+        "outcomes_are_lost_when_the_store_is_unavailable",
         "engine/execution/settler.py",
         "            self._waiting[:0] = batch\n",
         "            pass\n",
         ("tests/engine/execution/test_settler.py",),
     ),
     Mutant(
-        "pruning_takes_unfinished_work",
+        "pruning_deletes_unfinished_deliveries",
         f"{SQLITE}/maintenance.sql",
         "state in ('completed', 'cancelled')\n        and finished_at <",
         "state <> 'dead'\n        and accepted_at <",
         ("tests/stores/deliveries/test_maintenance.py", "-k", "sqlite"),
     ),
     Mutant(
-        "a_finished_delivery_may_go_on",
+        "a_finished_delivery_may_change",
         f"{SQLITE}/migrations/0005_dead_letters.sql",
         "and old.state <> 'pending'\n",
         "and old.state = 'never'\n",
         (SETTLING, "-k", "refuses_a_move and sqlite"),
     ),
     Mutant(
-        "an_occurrence_may_be_there_twice",
+        "an_occurrence_may_exist_twice",
         f"{SQLITE}/migrations/0001_ledger_and_agenda.sql",
         "create unique index duly.deliveries_occurrence",
         "create index duly.deliveries_occurrence",
@@ -257,70 +257,70 @@ MUTANTS = [
         (PLANS, "-k", "fails_half_way and middle and postgres"),
     ),
     Mutant(
-        "a_plan_of_what_has_changed_is_written",
+        "an_outdated_plan_is_written",
         f"{POSTGRES}/schedules.sql",
         "where p.schedule = t.schedule and p.version = t.version",
         "where p.schedule = t.schedule",
         (PLANS, "-k", "quick_plan and postgres"),
     ),
     Mutant(
-        "what_is_held_counts_as_untouched",
+        "a_claimed_occurrence_counts_as_pending",
         f"{SQLITE}/schedules.sql",
         "where d.id = :id and d.attempt = 0 and a.token is null and a.crashes = 0",
         "where d.id = :id",
         (SCHEDULES, "-k", "never_held and sqlite"),
     ),
     Mutant(
-        "a_clock_far_behind_plans_on",
+        "a_clock_far_behind_still_plans",
         "engine/planner.py",
         "return None if stops else planned_until",
         "return now",
         ("tests/engine/test_planner.py", "-k", "fifteen_minutes and sqlite"),
     ),
     Mutant(
-        "overlaps_are_not_looked_for",
+        "overlaps_are_not_checked",
         "engine/execution/execution.py",
         "return await schedules.unfinished_before(self.claimed.id, self._own_stream) > 0",
         "return False",
         ("tests/engine/test_planner.py", "-k", "skip_does_not_run and sqlite"),
     ),
     Mutant(
-        "a_commit_wakes_nobody",
+        "a_commit_wakes_no_worker",
         "stores/deliveries/outbox.py",
         "transaction.after_commit = self._hint",
         "transaction.after_commit = None",
         ("tests/services/deliveries/test_outbox.py", "-k", "woken and postgres"),
     ),
     Mutant(
-        "a_drivers_commit_wakes_nobody",
+        "a_commit_of_the_driver_wakes_no_worker",
         f"{POSTGRES}/migrations/0007_outbox.sql",
         "perform pg_notify('duly', r.namespace);",
         "null;",
         ("tests/services/deliveries/test_outbox_drivers.py", "-k", "wakes"),
     ),
     Mutant(
-        "a_failed_transaction_is_called_committed",
+        "a_failed_transaction_is_reported_as_committed",
         "stores/deliveries/transactions.py",
         "await self.execute(IDLE_LIMIT)",
         "pass",
         ("tests/services/deliveries/test_outbox.py", "-k", "committed_over and postgres"),
     ),
     Mutant(
-        "a_duplicate_is_new_again",
+        "a_duplicate_is_reported_as_new",
         f"{SQLITE}/inbox.sql",
         "on conflict do nothing\nreturning",
         "on conflict do update set received_at = :now\nreturning",
         ("tests/services/deliveries/test_inbox.py", "-k", "first_result and sqlite"),
     ),
     Mutant(
-        "a_store_that_is_away_spends_an_attempt",
+        "an_unavailable_store_spends_an_attempt",
         "engine/execution/execution.py",
         "        except StoreUnavailable:\n            return STORE_AWAY\n",
         "",
         ("tests/engine/execution/test_every_await.py", "-k", "handed_back and sqlite-overlap"),
     ),
     Mutant(
-        "a_thread_that_runs_on_is_given_away",
+        "a_place_with_a_running_thread_is_freed",
         "transports/handlers/registry.py",
         "                if call.cancel():\n",
         "                if True:\n",
@@ -331,14 +331,14 @@ MUTANTS = [
 
 @pytest.mark.requirement("C1", "D4", "D7", "D8")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_the_fault_is_noticed(
+def test_the_fault_is_detected(
     mutant: Mutant, tmp_path: Path, postgres: ForeignServer | Server
 ) -> None:
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src", source)
     file = source / "duly" / mutant.file
     text = file.read_text()
-    assert mutant.before in text, "the mutant has nothing to change any more; write it anew"
+    assert mutant.before in text, "the file no longer contains the text; update the mutant"
     file.write_text(text.replace(mutant.before, mutant.after))
     done = subprocess.run(
         [*PYTEST, "-x", "-q", "-p", "no:cacheprovider", *mutant.tests],
@@ -346,11 +346,11 @@ def test_the_fault_is_noticed(
         env=os.environ
         | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
         | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        # A server of its own would take longer to start than most of these tests.
+        # Starting another server would take longer than most of these tests.
         | {"DULY_TEST_POSTGRES": postgres.url()},
         capture_output=True,
         text=True,
         timeout=110,
         check=False,
     )
-    assert done.returncode == 1, f"nobody noticed:\n{done.stdout[-1500:]}"
+    assert done.returncode == 1, f"no test failed:\n{done.stdout[-1500:]}"

@@ -1,4 +1,4 @@
-"""How a store goes about a statement, as it tells itself."""
+"""Query plans of statements, as the store explains them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from duly.stores.statements import statements
 
 
 def sqlite_steps(url: str, name: str, **given: Any) -> list[str]:
-    """The steps of all parts of a statement, on a file with the schema and nothing in it."""
+    """The steps of all parts of a statement, on an empty file with the schema."""
     statement = statements("sqlite")[name]
     bound = dict.fromkeys(statement.parameters, 1) | given
     connection = apsw.Connection(url.removeprefix("sqlite:///"))
     try:
         return [
             row[-1]
-            # One by one: of several at once only the first would be explained, and the rest run.
+            # One by one: of several statements only the first would be explained, and the rest run.
             for part in filter(str.strip, statement.text.split(";"))
             for row in connection.execute(f"explain query plan {part}", bound)
         ]
@@ -30,7 +30,7 @@ def sqlite_steps(url: str, name: str, **given: Any) -> list[str]:
 
 @asynccontextmanager
 async def filled_with(url: str, sql: str) -> AsyncIterator[Any]:
-    """A connection to a store in which there is something."""
+    """A connection to a store that was filled with the SQL."""
     opened = await asyncpg.connect(url)
     await opened.execute(sql)
     yield opened
@@ -38,7 +38,7 @@ async def filled_with(url: str, sql: str) -> AsyncIterator[Any]:
 
 
 async def postgres_plan(connection: Any, name: str, known: Mapping[str, str], mode: str) -> str:
-    """The plan of a prepared statement, made for these values or for any."""
+    """The plan of a prepared statement, for these values or generic."""
     statement = statements("postgres")[name]
     given = ", ".join(known[each] for each in statement.parameters)
     await connection.execute(f"set plan_cache_mode = {mode}; prepare it as {statement.text}")

@@ -1,4 +1,4 @@
-"""The plans of what is asked about dead letters: few of many, and never the whole ledger."""
+"""Plans of queries for dead letters: they never read the whole ledger."""
 
 from __future__ import annotations
 
@@ -54,16 +54,14 @@ analyze duly.deliveries
 
 @pytest.fixture
 async def filled(postgres_url: str) -> Any:
-    """A ledger in which every twentieth is dead."""
+    """A ledger in which every twentieth delivery is dead."""
     async with filled_with(postgres_url, FILL) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 @pytest.mark.parametrize("name", BY)
-async def test_a_filter_goes_by_the_index_of_dead_letters(
-    filled: Any, name: str, mode: str
-) -> None:
+async def test_a_filter_uses_the_index_of_dead_letters(filled: Any, name: str, mode: str) -> None:
     plan = await postgres_plan(filled, f"dead_letters.{name}", FILTER, mode)
     assert BY[name] in plan
     assert "Seq Scan on deliveries" not in plan
@@ -71,7 +69,7 @@ async def test_a_filter_goes_by_the_index_of_dead_letters(
 
 
 @pytest.mark.parametrize("name", BY)
-async def test_on_sqlite_too(sqlite_url: str, name: str) -> None:
+async def test_a_filter_uses_an_index_on_sqlite_too(sqlite_url: str, name: str) -> None:
     steps = sqlite_steps(sqlite_url, f"dead_letters.{name}", ids="[]")
     (ledger,) = [each for each in steps if each.split()[1] == "d" and "deliveries_dead" in each]
     assert ledger.startswith(f"SEARCH d USING INDEX duly_{BY[name]} ") or "COVERING" in ledger

@@ -1,4 +1,4 @@
-"""The plans of the hot path: made while the tables are empty, they must be right at any size."""
+"""Plans of the hot path: made while the tables are empty, they have to be good at any size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duly.stores.postgres.database import PLANNER
 from duly.stores.statements import statements
 from tests.plans.steps import sqlite_steps
 
-NOBODY = "'{00000000-0000-0000-0000-000000000000}'"
+UNKNOWN = "'{00000000-0000-0000-0000-000000000000}'"
 ARGUMENTS = {
     "agenda.survey": {"served": "null", "now": "null"},
     "agenda.claim": {
@@ -30,7 +30,7 @@ ARGUMENTS = {
         "run": "32",
     },
     "agenda.complete": {
-        "lane": NOBODY,
+        "lane": UNKNOWN,
         "token": "'{4294967297}'",
         "started_at": "'{1}'",
         "finished_at": "'{1}'",
@@ -38,16 +38,16 @@ ARGUMENTS = {
         "answered": "true",
     },
     "streams.finish": {
-        "lane": NOBODY,
+        "lane": UNKNOWN,
         "token": "'{4294967297}'",
         "position": "'{1}'",
         "started_at": "'{1}'",
         "finished_at": "'{1}'",
     },
     "streams.advance": {
-        "lane": NOBODY,
+        "lane": UNKNOWN,
         "token": "'{4294967297}'",
-        "delivery": NOBODY,
+        "delivery": UNKNOWN,
         "position": "'{1}'",
         "started_at": "'{1}'",
         "finished_at": "'{1}'",
@@ -59,9 +59,9 @@ ARGUMENTS = {
         "now": "null",
     },
     "agenda.settle": {
-        "lane": NOBODY,
+        "lane": UNKNOWN,
         "token": "'{4294967297}'",
-        "delivery": NOBODY,
+        "delivery": UNKNOWN,
         "verdict": "'{retry}'",
         "attempt": "'{1}'",
         "started_at": "'{2000-01-01}'",
@@ -89,11 +89,11 @@ ARGUMENTS |= {
         f"failure_stats.{name}": COUNTED
         for name in ("recent", "reasons", "retries", "poison_candidates", "halted")
     },
-    "steps.load": {"delivery": NOBODY.replace("{", "").replace("}", "")},
+    "steps.load": {"delivery": UNKNOWN.replace("{", "").replace("}", "")},
     "steps.record": {
-        "lane": NOBODY,
+        "lane": UNKNOWN,
         "token": "'{4294967297}'",
-        "delivery": NOBODY,
+        "delivery": UNKNOWN,
         "name": "'{charge}'",
         "attempt": "'{1}'",
         "done_at": "'{2000-01-01}'",
@@ -114,7 +114,7 @@ ARGUMENTS |= {
         "fired_at": "'{1}'",
         "made": "'{2026}'",
         "made_at": "'{1}'",
-        "made_id": NOBODY,
+        "made_id": UNKNOWN,
         "runs": "'{1}'",
         "due_at": "'{1}'",
         "occasion": """'{"{}"}'""",
@@ -203,7 +203,7 @@ def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def scans(nodes: list[dict[str, Any]]) -> set[tuple[str, str]]:
-    """How each table is read: its name, and the index, or the kind of scan where there is none."""
+    """How each table is read: its name, and the index, or the kind of scan without one."""
     return {
         (node["Relation Name"], node.get("Index Name", node["Node Type"]))
         for node in nodes
@@ -212,7 +212,7 @@ def scans(nodes: list[dict[str, Any]]) -> set[tuple[str, str]]:
 
 
 SMALL = {"targets", "endpoints", "gates"}
-"""Few rows, read by key or all at once, whichever the planner likes."""
+"""Tables with few rows: the planner may use the key or a scan."""
 
 EXPECTED = {
     "agenda.survey": {("agenda", "agenda_open")},
@@ -271,8 +271,8 @@ EXPECTED = {
 
 
 @pytest.mark.requirement("D5", "F5", "F8", "F11")
-async def test_plans_made_while_empty_are_right_when_full(connection: Any) -> None:
-    # All at once: filling takes longer than everything else.
+async def test_plans_made_on_empty_tables_are_good_on_full_ones(connection: Any) -> None:
+    # In one test: filling the tables takes longer than everything else.
     for name in EXPECTED:
         await plan(connection, name)
     await connection.execute(FILL)
@@ -287,7 +287,7 @@ async def test_plans_made_while_empty_are_right_when_full(connection: Any) -> No
 
 
 async def how_it_reads(connection: Any, name: str) -> set[tuple[str, str]]:
-    """How a statement reads the tables that grow."""
+    """How a statement reads the tables that can grow."""
     return {each for each in scans(await plan(connection, name)) if each[0] not in SMALL}
 
 
@@ -310,16 +310,18 @@ async def test_sqlite_never_scans_the_ledger_or_the_agenda(sqlite_url: str, name
 @pytest.mark.parametrize(
     "name", ["lay_missing", "drop_hollow", "lay_lines", "recall", "prune", "count_prunable"]
 )
-async def test_on_sqlite_a_slice_of_upkeep_reads_a_slice(sqlite_url: str, name: str) -> None:
+async def test_on_sqlite_a_slice_of_maintenance_reads_only_a_slice(
+    sqlite_url: str, name: str
+) -> None:
     steps = sqlite_steps(sqlite_url, f"maintenance.{name}")
     assert [each for each in steps if each.startswith("SCAN duly_")] == []
     open_ended = [each for each in steps if "id>?" in each and "id<?" not in each]
-    assert open_ended == [], "it would walk from here to the end"
+    assert open_ended == [], "it would read to the end of the index"
 
 
 @pytest.mark.requirement("D5", "F11")
 @pytest.mark.parametrize("name", [each for each in sorted(EXPECTED) if each.startswith("figures.")])
-async def test_on_sqlite_figures_are_counted_by_indexes(sqlite_url: str, name: str) -> None:
+async def test_on_sqlite_counts_use_indexes(sqlite_url: str, name: str) -> None:
     tables = {"duly_agenda", "duly_deliveries", "duly_attempts", "a", "d"}
     steps = sqlite_steps(sqlite_url, name)
     scanned = [each for each in steps if each.startswith("SCAN") and each.split()[1] in tables]
@@ -328,7 +330,7 @@ async def test_on_sqlite_figures_are_counted_by_indexes(sqlite_url: str, name: s
 
 
 @pytest.mark.requirement("D5")
-async def test_statistics_of_an_empty_sqlite_file_are_forgotten(sqlite_url: str) -> None:
+async def test_statistics_of_an_empty_sqlite_file_are_removed(sqlite_url: str) -> None:
     path = sqlite_url.removeprefix("sqlite:///")
     async with duly.App(sqlite_url):
         connection = apsw.Connection(path)

@@ -1,4 +1,4 @@
-"""The plans of lists: a page reads a piece of one index, never the whole ledger."""
+"""Plans of lists: a page reads a part of one index, never the whole ledger."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def filled(postgres_url: str) -> Any:
         yield opened
 
 
-async def test_every_list_goes_by_its_index(filled: Any) -> None:
+async def test_every_list_uses_its_index(filled: Any) -> None:
     floor = "select id from duly.deliveries order by id desc offset 1000 limit 1"
     FLOORS["page"] = f"'{await filled.fetchval(floor)}'"
     for mode in ("force_custom_plan", "force_generic_plan"):
@@ -75,7 +75,7 @@ async def test_every_list_goes_by_its_index(filled: Any) -> None:
 
 
 @pytest.mark.parametrize("name", BY)
-def test_on_sqlite_too(sqlite_url: str, name: str) -> None:
+def test_every_list_uses_an_index_on_sqlite_too(sqlite_url: str, name: str) -> None:
     steps = sqlite_steps(sqlite_url, f"pages.{name}")
     tables = ("d", "duly_deliveries")
     assert not any(each.startswith("SCAN") and each.split()[1] in tables for each in steps), steps

@@ -1,4 +1,4 @@
-"""The plans of an export and an import: by slices and probes, however large the ledger gets."""
+"""Plans of an export and an import: slices and index lookups, at any size of the ledger."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ WRITTEN = {
 
 @pytest.fixture
 async def empty(postgres_url: str) -> Any:
-    """An import begins with one like that, and the plans are kept."""
+    """An empty store: an import starts with one, and PostgreSQL keeps the plans."""
     async with filled_with(postgres_url, PLANNER.apply) as opened:
         yield opened
 
 
-async def test_an_import_probes_for_what_it_looks_for_from_the_first_batch_on(empty: Any) -> None:
+async def test_an_import_uses_indexes_from_the_first_batch_on(empty: Any) -> None:
     for name, indexes in WRITTEN.items():
         lane = {"lane": ONE} if name == "lead" else {}
         plan = await postgres_plan(empty, f"transfer.{name}", GIVEN | lane, "force_generic_plan")
@@ -61,7 +61,7 @@ async def test_an_export_reads_slices_of_an_index(empty: Any) -> None:
 
 
 @pytest.mark.parametrize("name", [*READ, *WRITTEN, "open", "reach"])
-def test_on_sqlite_nothing_that_grows_is_read_whole(sqlite_url: str, name: str) -> None:
+def test_on_sqlite_no_growing_table_is_read_completely(sqlite_url: str, name: str) -> None:
     steps = sqlite_steps(sqlite_url, f"transfer.{name}", ids="[]")
     # `s` is the slice itself.
     read = [each.split()[1] for each in steps if each.startswith("SCAN")]

@@ -1,4 +1,4 @@
-"""The plans of what is asked every second: by indexes, whatever the ledger has grown to."""
+"""Plans of the queries of every second: they use indexes, at any size of the ledger."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ analyze
 
 @pytest.fixture
 async def filled(postgres_url: str) -> Any:
-    """A store with much in it, hardly any of it of interest."""
+    """A store with many rows, of which few match."""
     async with filled_with(postgres_url, FILL) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
-async def test_on_postgres_nothing_that_grows_is_read_whole(filled: Any, mode: str) -> None:
+async def test_on_postgres_no_growing_table_is_read_completely(filled: Any, mode: str) -> None:
     for name in NAMES:
         plan = await postgres_plan(filled, name, GIVEN, mode)
-        # The gates of all targets are looked at with the targets, but not to find open circuits.
+        # The gates of all targets are read with the targets, but not to find open circuits.
         for table in (*GROWING, *(["gates"] if name == "status.circuits" else [])):
             assert f"Seq Scan on {table}" not in plan, (name, plan)
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_on_sqlite_nothing_that_grows_is_read_whole(sqlite_url: str, name: str) -> None:
+async def test_on_sqlite_no_growing_table_is_read_completely(sqlite_url: str, name: str) -> None:
     steps = sqlite_steps(sqlite_url, name)
     tables = {*(f"duly_{each}" for each in GROWING), "a", "d"}
     scanned = [each for each in steps if each.startswith("SCAN") and each.split()[1] in tables]

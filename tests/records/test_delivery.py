@@ -1,4 +1,4 @@
-"""Records of deliveries: the keywords are the fields, and lists may leave out payloads."""
+"""Records of deliveries: the keywords are the fields, and lists may omit payloads."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -40,12 +40,12 @@ def test_the_keywords_are_the_fields_of_the_struct(
     assert {*keywords.__annotations__} == {*struct.__struct_fields__}
 
 
-def test_a_payload_is_decoded_and_encoded_as_it_was_given() -> None:
+def test_a_payload_is_decoded_and_encoded_unchanged() -> None:
     assert DELIVERY.payload == {"b": 1.5}
     assert b'"payload":{"b" : 1.50}' in msgspec.json.encode(DELIVERY)
 
 
-def test_a_list_without_payloads_says_so() -> None:
+def test_a_record_without_a_payload_raises_an_error() -> None:
     (bare,) = listed([DELIVERY], payloads=False)
     assert "payload" not in msgspec.to_builtins(bare)
     with pytest.raises(InvalidInput, match="payloads=True"):

@@ -1,1 +1,1 @@
-"""What the tests stand on: real servers and the tools to break them."""
+"""Real servers for the tests, and the tools to stop and kill them."""

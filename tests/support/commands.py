@@ -26,7 +26,7 @@ from duly.surfaces.cli.main import main
 DEADLINE_SECONDS = 60.0
 PROGRAM = str(Path(duly.__file__).with_name("__main__.py"))
 NEEDS_A_PROCESS = ("serve", "work")
-"""They take over the signals and the log of their process."""
+"""Commands that set the signal handlers and the log of their process."""
 _one_at_a_time = threading.Lock()
 
 
@@ -38,8 +38,8 @@ def run_command(
     at_terminal: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; `environ` is all of its environment."""
-    assert not set(arguments[:1]) & set(NEEDS_A_PROCESS), "start a process for it"
-    assert "DULY_FAILPOINTS" not in environ, "only a new process arms them"
+    assert not set(arguments[:1]) & set(NEEDS_A_PROCESS), "this command needs its own process"
+    assert "DULY_FAILPOINTS" not in environ, "failpoints need a new process"
     out, err = Stream(is_terminal=at_terminal), Stream(errors="backslashreplace")
     argv = [PROGRAM, *arguments]
     place = folder or Path.cwd()
@@ -58,11 +58,11 @@ class Stream(io.TextIOWrapper):
         self._is_terminal = is_terminal
 
     def isatty(self) -> bool:
-        """Whether it passes for a terminal."""
+        """Whether it claims to be a terminal."""
         return self._is_terminal
 
     def text(self) -> str:
-        """All that was written."""
+        """Everything that was written."""
         self.seek(0)
         return self.read()
 
@@ -71,7 +71,7 @@ def _ended(out: Stream, err: Stream) -> int:
     command = _Command()
     command.start()
     command.join(DEADLINE_SECONDS)
-    assert not command.is_alive(), f"it did not end:\n{out.text()}\n{err.text()}"
+    assert not command.is_alive(), f"the command did not end:\n{out.text()}\n{err.text()}"
     return command.code
 
 
@@ -94,7 +94,7 @@ class _Command(threading.Thread):
 
 @contextmanager
 def _own_imports(folder: Path) -> Iterator[None]:
-    """Look for modules in the folder first, and forget afterwards those that were found there."""
+    """Import from the folder first, and unload the modules of the folder afterwards."""
     known = set(sys.modules)
     with patch.object(sys, "path", [str(folder), *sys.path]):
         yield
@@ -106,7 +106,7 @@ def _own_imports(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _own_log() -> Iterator[None]:
-    """Log as a process does that configured nothing: warnings, as plain lines on stderr."""
+    """Log as a process without configuration: warnings, as plain lines on stderr."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     root.setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Reads a Dockerfile: its instructions, and what they mean for the image."""
+"""Read the instructions of the Dockerfile."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ PROJECT = Path(__file__).parents[2]
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Every instruction with its argument, continued lines joined."""
+    """Every instruction with its argument; continued lines are joined."""
     text = (PROJECT / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [each.strip() for each in text.splitlines() if each.strip() and each[0] != "#"]
     return [(each.partition(" ")[0], each.partition(" ")[2].strip()) for each in lines]
 
 
 def arguments(name: str) -> list[str]:
-    """What every instruction of one name says."""
+    """The arguments of every instruction with that name."""
     return [argument for each, argument in instructions() if each == name]
 
 
 def command(name: str) -> list[str]:
-    """A command in its form as a list."""
+    """A command in its list form."""
     (argument,) = arguments(name)
     found: list[str] = json.loads(argument[argument.index("[") :])
     return found

@@ -1,7 +1,7 @@
-"""Processes of Python programs that cost a fork each, and not the imports of duly.
+"""Processes of Python programs that are forked and do not have to import duly.
 
-They are as real as any other: they have a number, an environment, streams and a folder of their
-own, are waited for and get signals. Only how a program starts is not seen in them.
+They are real processes: each has its own id, environment, streams and folder, can be waited for
+and gets signals. Only the start of a program cannot be tested with them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Protocol
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env"}
 SET_CHILD_SUBREAPER = 36
-"""prctl: who is orphaned below us becomes our child."""
+"""prctl: orphaned descendants become our children."""
 
 
 class Start(Protocol):
@@ -31,23 +31,23 @@ class Start(Protocol):
 
 
 def start(program: str, *arguments: str, **options: Any) -> subprocess.Popen[Any]:
-    """A copy of one that waits, where orphans can be adopted."""
-    assert options.keys() <= OPTIONS, "a fork would know nothing of it"
+    """A fork of the waiting process, on systems where orphans can be adopted."""
+    assert options.keys() <= OPTIONS, "a fork ignores these options"
     if sys.platform == "linux":
         return Fork([sys.executable, "-m", program, *arguments], **options)
     return start_anew(program, *arguments, **options)
 
 
 def start_anew(program: str, *arguments: str, **options: Any) -> subprocess.Popen[Any]:
-    """A process that begins at the beginning."""
+    """A process of a new interpreter."""
     return subprocess.Popen([sys.executable, "-m", program, *arguments], **options)
 
 
 class Fork(subprocess.Popen[Any]):
-    """A process that is forked from one that has all imported and waits."""
+    """A process that is forked from one that waits with everything imported."""
 
     def _execute_child(self, args: list[str], *more: Any) -> None:
-        """What Popen calls to start the process, after it made the pipes and before it reads."""
+        """Called by Popen to start the process, after it made the pipes and before it reads."""
         (folder, environment), pipes = more[4:6], more[9:15]
         given = (pipes[0], pipes[3], pipes[5])
         request = {
@@ -57,13 +57,13 @@ class Fork(subprocess.Popen[Any]):
             "folder": str(folder or Path.cwd()),
         }
         streams = [own if each == -1 else each for own, each in enumerate(given)]
-        self.pid = nursery().fork(request, streams)
+        self.pid = fork_server().fork(request, streams)
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
 
-class Nursery:
-    """The process that waits, and how it is asked."""
+class ForkServer:
+    """The waiting process, and the socket for requests to it."""
 
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()
@@ -79,27 +79,27 @@ class Nursery:
         atexit.register(self.close)
 
     def fork(self, request: dict[str, Any], streams: list[int]) -> int:
-        """The number of a new child of ours."""
+        """Fork a new child of ours; returns its process id."""
         with self._one_at_a_time:
             adopt(True)
             socket.send_fds(self._asking, [json.dumps(request).encode()], streams)
             number = self._asking.recv(100)
             adopt(False)
-        assert number, "the process that waits has ended"
+        assert number, "the fork server has ended"
         return int(number)
 
     def close(self) -> None:
-        """Let it go."""
+        """End the fork server."""
         self._asking.close()
         self._process.wait()
 
 
 @cache
-def nursery() -> Nursery:
-    """One for all, kept."""
-    return Nursery()
+def fork_server() -> ForkServer:
+    """The fork server of this process, started once."""
+    return ForkServer()
 
 
 def adopt(orphans: bool) -> None:
-    """Whether orphans below become our children; otherwise they become the system's."""
+    """Make orphaned descendants our children, or those of the system."""
     ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0)

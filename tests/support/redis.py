@@ -1,4 +1,4 @@
-"""A real Redis for the tests: found on this machine, else Debian's, unpacked into a cache."""
+"""A real Redis for the tests: found on this machine, or Debian's, unpacked into a cache."""
 
 import os
 import shutil
@@ -14,13 +14,13 @@ import pytest
 from tests.support.postgres import free_port
 
 PACKAGES = ("redis-server", "redis-tools", "liblzf1", "libjemalloc2")
-"""The last two are what its programs are linked with."""
+"""The last two are libraries of its programs."""
 DEADLINE_SECONDS = 30.0
 
 
 @cache
 def find_program() -> Path | None:
-    """The server on this machine, or one from Debian's packages; none of it needs root."""
+    """The server on this machine, or one from Debian's packages; root is not needed."""
     if chosen := shutil.which("redis-server"):
         return Path(chosen)
     unpacked = _cache() / "usr/bin/redis-server"
@@ -35,7 +35,7 @@ def _cache() -> Path:
 
 
 def _unpack(folder: Path) -> None:
-    """Download and unpack the packages, whole or not at all."""
+    """Download and unpack the packages, completely or not at all."""
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -46,13 +46,13 @@ def _unpack(folder: Path) -> None:
             return
         for package in Path(scratch).glob("*.deb"):
             subprocess.run(["dpkg", "-x", str(package), f"{scratch}/root"], check=True)
-        # Another process may have been quicker.
+        # Another process may have been faster.
         if not folder.exists():
             Path(scratch, "root").rename(folder)
 
 
 class RedisServer:
-    """A server on loopback, with nothing on disk, to stop, halt and start again."""
+    """A server on loopback without files, which can be stopped, suspended and restarted."""
 
     def __init__(self, password: str = "") -> None:
         program = find_program()
@@ -69,7 +69,7 @@ class RedisServer:
         return f"redis://{user}127.0.0.1:{self.port}/3"
 
     def start(self) -> None:
-        """Returns when it accepts connections."""
+        """Start it; returns when it accepts connections."""
         libraries = self._program.parents[1] / "lib" / f"{os.uname().machine}-linux-gnu"
         command = [str(self._program), "--port", str(self.port), "--bind", "127.0.0.1"]
         command += ["--save", "", "--appendonly", "no", "--dir", tempfile.gettempdir()]
@@ -84,15 +84,15 @@ class RedisServer:
 
     def _wait_until_open(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
-        told, deadline = b"", time.monotonic() + DEADLINE_SECONDS
-        while b"Ready to accept connections" not in told:
+        output, deadline = b"", time.monotonic() + DEADLINE_SECONDS
+        while b"Ready to accept connections" not in output:
             line = process.stdout.readline()
-            assert line, told.decode(errors="replace")
-            assert time.monotonic() < deadline, told
-            told += line
+            assert line, output.decode(errors="replace")
+            assert time.monotonic() < deadline, output
+            output += line
 
     def stop(self) -> None:
-        """End it; what it had is gone."""
+        """Stop it; its data is lost."""
         if self._process is not None:
             process, self._process = self._process, None
             process.kill()
@@ -101,7 +101,7 @@ class RedisServer:
             process.stdout.close()
 
     def signal(self, number: int) -> None:
-        """SIGSTOP makes it as slow as can be."""
+        """Send a signal; SIGSTOP suspends it."""
         assert self._process is not None
         self._process.send_signal(number)
 
@@ -114,7 +114,7 @@ class RedisServer:
 
 
 def give_up() -> NoReturn:
-    """Skip loudly; where it counts, fail."""
+    """Skip the test with a warning; in CI, fail."""
     problem = (
         "No redis-server for the tests of analytics: none on PATH, and none could be downloaded"
         " with apt-get. Install it (apt-get install redis-server)."

@@ -1,4 +1,4 @@
-"""App, Namespace and Client offer the same resources: mypy holds them to the Protocol."""
+"""App, Namespace and Client have the same resources: mypy checks them against the Protocol."""
 
 from duly.app import App
 from duly.client.client import Client

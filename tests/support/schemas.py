@@ -1,4 +1,4 @@
-"""Databases that have duly's schema already: it is made once and copied, which is far quicker."""
+"""Databases with duly's schema: it is created once and copied, which is much faster."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from duly.testing import VirtualClock
 from tests.support.postgres import DEADLINE_SECONDS, Databases
 
 LOCK = 7_305_809_164_120_292
-"""The advisory lock under which a template is made; any number would do."""
+"""The advisory lock for creating a template; the number has no meaning."""
 
 
 async def postgres_template(server: Databases) -> str:
-    """The name of a database to copy, made if the server has none; any number may ask at once.
+    """The name of a template database, created if the server has none; safe to call concurrently.
 
-    It stays on the server: the next one with the same migrations takes it.
+    It stays on the server, for later tests with the same migrations.
     """
     name = f"duly_template_{mark('postgres')}"
     connection = await asyncpg.connect(server.url(), timeout=DEADLINE_SECONDS)
     try:
         await connection.execute("select pg_advisory_lock($1)", LOCK)
-        # Only one that is whole is called a template.
+        # Only a complete database gets the name of the template.
         found = "select true from pg_database where datname = $1 and datistemplate"
         if not await connection.fetchval(found, name):
             await server.drop_database(name)
@@ -45,5 +45,5 @@ async def bring_up(url: str) -> None:
 
 
 def mark(dialect: Dialect) -> str:
-    """What tells apart what different migrations make."""
+    """A hash of the migrations."""
     return hashlib.sha256(repr(migrations(dialect)).encode()).hexdigest()[:16]

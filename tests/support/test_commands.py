@@ -1,4 +1,4 @@
-"""A command that runs here gets and gives what it would as a process, and leaves nothing behind."""
+"""A command in this process behaves like its own process, and leaves nothing behind."""
 
 import logging
 import os
@@ -49,7 +49,7 @@ def as_process(
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
 )
-def test_it_ends_and_says_the_same_as_a_process(
+def test_it_ends_and_prints_the_same_as_a_process(
     tmp_path: Path, sqlite_url: str, arguments: tuple[str, ...], stdin: str, code: int
 ) -> None:
     (tmp_path / "shop.py").write_text(HANDLERS)
@@ -90,7 +90,7 @@ def test_it_leaves_nothing_behind(tmp_path: Path, sqlite_url: str) -> None:
     assert state() == before
 
 
-async def test_it_runs_beside_an_event_loop_and_a_failure_is_code_1(
+async def test_it_runs_during_an_event_loop_and_a_failure_is_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run_command("--version", environ={}, folder=tmp_path).returncode == 0
@@ -106,6 +106,6 @@ async def test_it_runs_beside_an_event_loop_and_a_failure_is_code_1(
 
 
 @pytest.mark.parametrize("command", ["serve", "work"])
-def test_what_needs_a_process_is_refused(command: str) -> None:
-    with pytest.raises(AssertionError, match="start a process"):
+def test_commands_that_need_a_process_are_refused(command: str) -> None:
+    with pytest.raises(AssertionError, match="needs its own process"):
         run_command(command, environ={})

@@ -1,4 +1,4 @@
-"""A fork is in every respect what a process is that was started anew."""
+"""A fork behaves like a new process."""
 
 import os
 import signal
@@ -14,8 +14,8 @@ ASKED = """
 import atexit, os, sys, threading
 atexit.register(print, "last")
 threading.Thread(target=sys.stdout.write, args=("beside\\n",)).start()
-told = os.getcwd(), dict(os.environ), sys.argv[1:], sys.path[0], sys.stdin.read(), os.getppid()
-sys.stdout.write(f"{told}\\n")
+seen = os.getcwd(), dict(os.environ), sys.argv[1:], sys.path[0], sys.stdin.read(), os.getppid()
+sys.stdout.write(f"{seen}\\n")
 print(__name__, os.isatty(0), file=sys.stderr)
 """
 
@@ -34,14 +34,14 @@ def process(begin: Start, folder: Path, program: str) -> subprocess.Popen[str]:
     )
 
 
-def test_it_finds_and_leaves_the_same_as_one_that_was_started(tmp_path: Path) -> None:
-    def told(begin: Start) -> list[str]:
+def test_it_has_the_same_environment_and_output_as_a_new_process(tmp_path: Path) -> None:
+    def output_of(begin: Start) -> list[str]:
         with process(begin, tmp_path, ASKED) as one:
             words = [line for text in one.communicate("said", 30) for line in text.splitlines()]
             assert one.returncode == 0
             return sorted(words)
 
-    assert told(start) == told(start_anew)
+    assert output_of(start) == output_of(start_anew)
 
 
 @WAYS
@@ -56,7 +56,7 @@ def test_it_finds_and_leaves_the_same_as_one_that_was_started(tmp_path: Path) ->
         ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
     ],
 )
-def test_it_ends_as_its_program_does(begin: Start, end: str, code: int, tmp_path: Path) -> None:
+def test_it_ends_like_its_program(begin: Start, end: str, code: int, tmp_path: Path) -> None:
     with process(begin, tmp_path, f"import os, signal, sys\n{end}") as one:
         _, errors = one.communicate(timeout=30)
     assert one.returncode == code

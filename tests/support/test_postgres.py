@@ -1,4 +1,4 @@
-"""The launcher itself, on the PostgreSQL of this machine and on the one in the wheel."""
+"""The launcher, with the PostgreSQL of this machine and with the one in the wheel."""
 
 import signal
 import subprocess
@@ -23,7 +23,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
-async def test_what_was_committed_outlives_every_kind_of_end(server: Server) -> None:
+async def test_committed_data_survives_every_kind_of_stop(server: Server) -> None:
     url = await server.create_database("survivor")
     await execute(url, "create table ends (how text)")
     server.restart("fast")
@@ -35,11 +35,11 @@ async def test_what_was_committed_outlives_every_kind_of_end(server: Server) -> 
     assert await execute(url, "select how from ends order by how") == [("fast",), ("immediate",)]
 
 
-async def test_a_dropped_database_takes_its_guests_along(server: Server) -> None:
-    guest = await asyncpg.connect(await server.create_database("inn"))
+async def test_dropping_a_database_closes_its_connections(server: Server) -> None:
+    connection_to_it = await asyncpg.connect(await server.create_database("inn"))
     await server.drop_database("inn")
     with pytest.raises((asyncpg.InterfaceError, asyncpg.PostgresConnectionError)):
-        await guest.execute("select 1")
+        await connection_to_it.execute("select 1")
 
 
 def test_a_killed_process_leaves_no_server_behind() -> None:

@@ -1,6 +1,6 @@
-"""A process that has imported all of duly and waits; whoever asks gets a copy to run a program.
+"""A process that has imported all of duly and forks on request to run a program.
 
-Started by `tests.support.forks` alone, as `python -m tests.support.warm SOCKET`.
+Started only by `tests.support.forks`, as `python -m tests.support.warm SOCKET`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ LONGEST_REQUEST = 1_000_000
 
 
 def main() -> None:
-    """Wait, and in every copy be the program that was asked for."""
+    """Wait for requests; in each fork, run the requested program."""
     end = End()
     load()
-    with socket.socket(fileno=int(sys.argv[1])) as asking:
-        asked = copied(asking)
-    if asked is not None:
-        become(**asked)
+    with socket.socket(fileno=int(sys.argv[1])) as requests:
+        request = serve_forks(requests)
+    if request is not None:
+        become(**request)
         with end:
-            runpy.run_module(asked["program"], run_name="__main__", alter_sys=True)
+            runpy.run_module(request["program"], run_name="__main__", alter_sys=True)
 
 
 class End:
-    """A usual end without taking the imports apart one by one, which takes as long as the rest.
+    """A normal exit that skips the unloading of modules, which takes as long as the rest.
 
-    What is registered first comes last: after threads were waited for and all others were told.
+    The first registered exit function runs last: after threads have ended and all others ran.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class End:
         atexit.register(self._leave)
 
     def __enter__(self) -> None:
-        """The program runs."""
+        """The program starts."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, SystemExit | None):
@@ -61,7 +61,7 @@ class End:
 
 
 def load() -> None:
-    """Import whatever a program might; it has to leave no thread behind, which no fork copies."""
+    """Import all modules; no thread may be running afterwards, because a fork does not copy it."""
     for each in pkgutil.walk_packages(duly.__path__, "duly."):
         if not each.name.endswith("__main__"):
             import_module(each.name)
@@ -70,31 +70,31 @@ def load() -> None:
     gc.freeze()
 
 
-def copied(asking: socket.socket) -> dict[str, Any] | None:
-    """Fork for everybody who asks; returns in each copy what was asked, here when nobody will."""
+def serve_forks(requests: socket.socket) -> dict[str, Any] | None:
+    """Fork for each request; returns the request in the fork, and None here at the end."""
     while True:
-        request, descriptors, _, _ = socket.recv_fds(asking, LONGEST_REQUEST, 3)
+        request, descriptors, _, _ = socket.recv_fds(requests, LONGEST_REQUEST, 3)
         if not request:
             return None
         reading, writing = os.pipe()
-        if is_copy(writing):
+        if is_fork(writing):
             os.close(reading)
             os.close(writing)
             return {**json.loads(request), "descriptors": descriptors}
         for descriptor in (writing, *descriptors):
             os.close(descriptor)
-        with os.fdopen(reading, "rb") as told:
-            asking.send(told.read())
+        with os.fdopen(reading, "rb") as answer:
+            requests.send(answer.read())
 
 
-def is_copy(telling: int) -> bool:
-    """Fork twice, and tell the number of the second: an orphan, it is adopted by who asked."""
+def is_fork(answering: int) -> bool:
+    """Fork twice and write the id of the second: it is an orphan, adopted by the caller."""
     between = os.fork()
     if between:
         os.waitpid(between, 0)
         return False
     if number := os.fork():
-        os.write(telling, str(number).encode())
+        os.write(answering, str(number).encode())
         os._exit(0)
     return True
 
@@ -106,7 +106,7 @@ def become(
     folder: str,
     descriptors: list[int],
 ) -> None:
-    """Be as if just started with these."""
+    """Set up this process as if it was started with these."""
     for standard, descriptor in enumerate(descriptors):
         os.dup2(descriptor, standard)
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Homes: with a fresh database on each store in turn, or, where that is no matter, yet without."""
+"""Fixtures: homes with a new database on each store, or on SQLite if the store does not matter."""
 
 from collections.abc import Iterator
 from pathlib import Path

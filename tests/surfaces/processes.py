@@ -1,4 +1,4 @@
-"""duly from outside: commands run here, and real processes that are waited on with a deadline."""
+"""Run commands of duly in this process, or as real processes with a deadline."""
 
 import asyncio
 import http.client
@@ -26,7 +26,7 @@ DULY = (sys.executable, "-m", "duly")
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Ours without what would change duly's settings, and with what the test asks for."""
+    """The environment of the tests without settings of duly, plus the given variables."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("DULY_")}
     return {**ours, **(more or {})}
 
@@ -53,7 +53,7 @@ class Home:
     def process(
         self, *arguments: str, environ: Mapping[str, str] | None = None, database: str | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end in a process of its own, for tests of what belongs to one."""
+        """Run a command to its end in its own process, for tests that need a real process."""
         with self.start(
             "duly",
             *arguments,
@@ -67,7 +67,7 @@ class Home:
             return ended(process)
 
     def ok(self, *arguments: str, **options: Any) -> str:
-        """Run a command that has to succeed; returns what it printed."""
+        """Run a command that has to succeed; returns its output."""
         done = self.duly(*arguments, **options)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -78,30 +78,30 @@ class Home:
 
     @asynccontextmanager
     async def app(self, namespace: str = "default") -> AsyncIterator[App]:
-        """The store from within, to lay out what a command finds and see what it left."""
+        """An App on the store, to prepare data for a command and to check its effect."""
         app = App(self.database, namespace=namespace, environment={})
         app.expect("log")
         async with app:
             yield app
 
     async def deliver(self, target: str, payload: object = None, **options: Any) -> str:
-        """Hand over a delivery; returns its id."""
+        """Make a delivery; returns its id."""
         async with self.app() as app:
             app.expect(target)
             return (await app.deliver(target, payload, **options)).id
 
     async def know(self, *targets: str) -> None:
-        """Make targets known, as a worker would that ran once."""
+        """Register targets, as a worker does when it starts."""
         async with self.app() as app:
             await app.store.targets.numbers(targets, create=True)
 
     async def find(self, id: str) -> DeliveryRecord:
-        """A delivery as it stands."""
+        """The delivery with its current state."""
         async with self.app() as app:
             return await app.get(id)
 
     async def lease_ran_out(self) -> None:
-        """Wait until no worker counts as alive; their leases have to be short."""
+        """Wait until the leases of all workers have expired; they have to be short."""
         async with self.app() as app, asyncio.timeout(DEADLINE_SECONDS):
             while any(each.alive for each in await app.store.workers.all()):
                 pass
@@ -122,7 +122,7 @@ class Home:
     def serving(
         self, *arguments: str, environ: Mapping[str, str] | None = None
     ) -> Iterator["Running"]:
-        """`duly serve` on a free port, once it listens."""
+        """`duly serve` on a free port; returns when it listens."""
         with self.running("serve", *arguments, "--port", "0", environ=environ) as process:
             process.url = process.wait_for("Serving")["url"]
             yield process
@@ -131,13 +131,13 @@ class Home:
     def listening(
         self, *arguments: str, environ: Mapping[str, str] | None = None
     ) -> Iterator["Running"]:
-        """`duly listen` on a free port, once it listens."""
+        """`duly listen` on a free port; returns when it listens."""
         with self.running("listen", *arguments, "--port", "0", environ=environ) as process:
             process.url = process.line_with("listens on").split()[3]
             yield process
 
     async def execute(self, statement: str) -> None:
-        """Change the database behind duly's back; tables are written `duly.name`."""
+        """Change the database directly, without duly; tables are written `duly.name`."""
         if self.database.startswith("sqlite"):
             connection = apsw.Connection(self.database.removeprefix("sqlite:///"))
             connection.execute(statement.replace("duly.", "duly_"))
@@ -149,7 +149,7 @@ class Home:
 
 
 def children(parent: int) -> list[int]:
-    """The numbers of a process's children; those that ended too, until somebody lets them go."""
+    """The ids of a process's children, including those that ended and are not reaped yet."""
     listed = Path(f"/proc/{parent}/task/{parent}/children").read_text()
     return [int(each) for each in listed.split()]
 
@@ -157,20 +157,20 @@ def children(parent: int) -> list[int]:
 def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
     """The result of a process once it has ended; it is killed at the deadline."""
     try:
-        told = process.communicate(timeout=DEADLINE_SECONDS)
+        output = process.communicate(timeout=DEADLINE_SECONDS)
     except BaseException:
         process.kill()
         raise
-    return subprocess.CompletedProcess(process.args, process.returncode, *told)
+    return subprocess.CompletedProcess(process.args, process.returncode, *output)
 
 
 class Running:
-    """A process whose log and output are read line by line as they come."""
+    """A process whose log and output are read line by line."""
 
     def __init__(self, home: Home, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         self.url = ""
         self.log: list[str] = []
-        self._told: list[dict[str, Any]] = []
+        self._records: list[dict[str, Any]] = []
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._printed: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.process = home.start(
@@ -196,29 +196,29 @@ class Running:
         lines.put(None)
 
     def wait_for(self, event: str) -> dict[str, Any]:
-        """The first log line of that event that nobody waited for yet; waits until it comes."""
+        """Wait for a log line of the event; each line is returned once."""
         while True:
-            for place, told in enumerate(self._told):
-                if told.get("event") == event:
-                    return self._told.pop(place)
+            for index, record in enumerate(self._records):
+                if record.get("event") == event:
+                    return self._records.pop(index)
             line = self._next_line(event)
             if line.startswith("{"):
-                self._told.append(json.loads(line))
+                self._records.append(json.loads(line))
 
     def line_with(self, text: str) -> str:
-        """The next line of the log that holds the text; waits until it comes."""
+        """Wait for the next log line that contains the text."""
         while text not in (line := self._next_line(text)):
             pass
         return line
 
     def _next_line(self, wanted: str) -> str:
         line = self._lines.get(timeout=DEADLINE_SECONDS)
-        assert line is not None, f"it ended without {wanted}:\n{''.join(self.log)}"
+        assert line is not None, f"the process ended without {wanted}:\n{''.join(self.log)}"
         self.log.append(line)
         return line
 
     def printed(self) -> str | None:
-        """The next line on stdout, or None at its end; waits until it comes."""
+        """Wait for the next line on stdout; None at its end."""
         return self._printed.get(timeout=DEADLINE_SECONDS)
 
     def document(self) -> dict[str, Any]:
@@ -230,12 +230,12 @@ class Running:
         self.process.send_signal(number)
 
     def wait_until_stopped(self) -> None:
-        """Wait for a failpoint to hold the process."""
+        """Wait until a failpoint has stopped the process."""
         os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        assert self.process.poll() is None, "it ended instead"
+        assert self.process.poll() is None, "the process ended"
 
     def end(self) -> int:
-        """Wait for the end; returns the exit code, and the log is complete."""
+        """Wait until the process ends and its log is complete; returns the exit code."""
         code = self.process.wait(DEADLINE_SECONDS)
         for reader in self._readers:
             reader.join(DEADLINE_SECONDS)
@@ -246,7 +246,7 @@ class Running:
     def get(
         self, path: str, method: str = "GET", key: str | None = None
     ) -> tuple[int, str, dict[str, Any]]:
-        """Ask the port: status, content type, body."""
+        """Send a request to the server; returns status, content type and body."""
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=10)
         try:
@@ -257,10 +257,10 @@ class Running:
         finally:
             connection.close()
 
-    def health_when(self, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The port's full pulse once it is so; asks until it is."""
+    def health_when(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Poll the verbose health until the condition holds; returns it."""
         deadline = time.monotonic() + DEADLINE_SECONDS
-        while not is_so(found := self.get("/health?verbose=true")[2]):
+        while not condition(found := self.get("/health?verbose=true")[2]):
             assert time.monotonic() < deadline, found
         return found
 

@@ -1,4 +1,4 @@
-"""The same command on a store and through the server in front of it, run in this very process."""
+"""The two sides of a command: on a store, and through the server in front of it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tests.support.commands import run_command
 from tests.support.postgres import ForeignServer, Server
-from tests.surfaces.furniture import HERE, furnished
 from tests.surfaces.processes import Home, environment
+from tests.surfaces.sample_data import HERE, fill_store
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -35,7 +35,7 @@ PATTERNS = (
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a command."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -43,17 +43,17 @@ class Done:
 
     @property
     def all(self) -> tuple[int, str, str]:
-        """All of it."""
+        """Exit code, stdout and stderr."""
         return self.code, self.out, self.err
 
     def plain(self, *names: str) -> tuple[int, str, str]:
-        """All of it without what differs from one to the next: moments, ids, secrets, names."""
-        return self.code, without(self.out, names), without(self.err, names)
+        """The same with placeholders for what differs: moments, ids, secrets, names."""
+        return self.code, with_placeholders(self.out, names), with_placeholders(self.err, names)
 
 
-def without(text: str, names: Sequence[str]) -> str:
-    """The text with the same in place of everything that is made anew each time."""
-    # Columns are as wide as what is in them.
+def with_placeholders(text: str, names: Sequence[str]) -> str:
+    """The text with placeholders for the values that differ between two runs."""
+    # The width of a column depends on its content.
     text = re.sub(r" +", " ", text)
     for pattern, word in PATTERNS:
         text = pattern.sub(word, text)
@@ -63,28 +63,28 @@ def without(text: str, names: Sequence[str]) -> str:
 
 
 def command(*arguments: str, environ: Mapping[str, str]) -> Done:
-    """Run a command of `duly` here, with that environment."""
+    """Run a command of `duly` in this process, with that environment."""
     done = run_command(*arguments, environ=environment(environ))
     return Done(done.returncode, done.stdout, done.stderr)
 
 
 @dataclass(frozen=True)
 class Sides:
-    """A store with a server in front of it, and what is on its books."""
+    """A filled store with a server in front of it."""
 
     home: Home
     url: str
     key: str
     names: Mapping[str, Sequence[str]]
-    """Things of which there are several alike: what is moved on one side stays on the other."""
+    """Records that exist once for each side: what one side changes, the other still has."""
 
     def store(self, *arguments: str, side: int = 0) -> Done:
-        """The command on the store."""
+        """Run the command on the store."""
         where = {"DULY_DATABASE": self.home.database, "DULY_EGRESS_ALLOW": HERE}
         return command(*self._named(arguments, side), environ=where)
 
     def server(self, *arguments: str, side: int = 1, **environ: str) -> Done:
-        """The command through the server; whoever runs it has no database."""
+        """Run the command through the server, without a database."""
         where = {"DULY_SERVER": self.url, "DULY_KEY": self.key, **environ}
         return command(*self._named(arguments, side), environ=where)
 
@@ -103,7 +103,7 @@ class Sides:
 def fresh_home(
     store: str, folder: Path, schema: Path, postgres: ForeignServer | Server, template: str
 ) -> Iterator[Home]:
-    """A home with a database of its own on that store."""
+    """A home with its own database on that store."""
     if store == "sqlite":
         shutil.copyfile(schema, folder / "duly.db")
         yield Home(folder, f"sqlite:///{folder}/duly.db")
@@ -115,8 +115,8 @@ def fresh_home(
 
 @contextmanager
 def both_sides(home: Home) -> Iterator[Sides]:
-    """The home, furnished, and a server in front of it that is called with a key."""
-    names = asyncio.run(furnished(home))
+    """Fill the store of the home, and start a server in front of it that requires a key."""
+    names = asyncio.run(fill_store(home))
     key = home.ok("keys", "create", "ops", "--scope", "admin")
     with home.serving(environ={"DULY_EGRESS_ALLOW": HERE}) as server:
         (worker, *_) = home.json("workers")["items"]

@@ -1,4 +1,4 @@
-"""Servers that take webhooks in a test: honest ones, and hostile ones that speak raw bytes."""
+"""Servers that receive webhooks in a test: normal ones, and hostile ones that send raw bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """One request as it came in."""
+    """A received request."""
 
     line: str
     headers: dict[str, str]
@@ -22,7 +22,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class Receiver:
-    """Takes requests and answers with whatever `talk` writes."""
+    """Receives requests and answers with what `talk` writes."""
 
     def __init__(self, talk: Talk | None = None) -> None:
         self.taken: list[Taken] = []
@@ -59,7 +59,7 @@ class Receiver:
         return Taken(head[0], headers, body)
 
     def url(self, path: str = "/hook") -> str:
-        """Where it listens."""
+        """Its URL with that path."""
         return f"http://127.0.0.1:{self.port}{path}"
 
 
@@ -67,7 +67,7 @@ class Receiver:
 async def receiver(
     talk: Talk | None = None, certificate: Path | None = None
 ) -> AsyncIterator[Receiver]:
-    """A receiver on a port of its own."""
+    """Start a receiver on a free port."""
     made = Receiver(talk)
     if certificate is not None:
         made.secure = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -84,13 +84,13 @@ async def receiver(
 
 
 def answer(status: int, body: bytes = b"", *headers: str) -> bytes:
-    """A whole answer, after which the connection closes."""
+    """A complete answer, after which the connection is closed."""
     lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(body)}", "Connection: close"]
     return "\r\n".join([*lines, *headers, "", ""]).encode() + body
 
 
 def says(*parts: bytes) -> Talk:
-    """A server that says these bytes and hangs up."""
+    """A server that sends these bytes and closes the connection."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for part in parts:
@@ -100,7 +100,7 @@ def says(*parts: bytes) -> Talk:
 
 
 def drips(first: bytes, drop: bytes) -> Talk:
-    """A server that begins, and then says a little now and then, for ever."""
+    """A server that sends the first bytes, and then a few more from time to time without end."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(first)
@@ -113,7 +113,7 @@ def drips(first: bytes, drop: bytes) -> Talk:
 
 
 def pours(first: bytes) -> Talk:
-    """A server that never stops talking, as fast as it is listened to."""
+    """A server that sends without end, as fast as the client reads."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(first)

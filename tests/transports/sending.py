@@ -1,4 +1,4 @@
-"""Single attempts without a store: a client on a virtual clock, names that lead here or nowhere."""
+"""Single attempts without a store: a client with a virtual clock and a fake resolver."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Lookup = Callable[[str], object]
 
 
 class Attempt(msgspec.Struct):
-    """As much of an execution as a transport looks at."""
+    """The parts of an execution that a transport uses."""
 
     claimed: Claimed
     target: str
@@ -35,16 +35,16 @@ class Attempt(msgspec.Struct):
     namespace: str = "default"
 
     def now(self) -> Any:
-        """It takes no time."""
+        """The start: an attempt takes no time."""
         return self.started_at
 
     async def begin(self) -> Any:
-        """No store, no transaction."""
+        """There is no store, so there is no transaction."""
         raise AssertionError("webhooks take no transaction")
 
 
 class Sender:
-    """Sends to whatever URL it is told."""
+    """Sends single webhooks to any URL."""
 
     def __init__(self, clock: VirtualClock, webhooks: Webhooks, timeout: float) -> None:
         self._clock = clock
@@ -52,11 +52,11 @@ class Sender:
         self._timeout = timeout
 
     async def send(self, url: str) -> Outcome:
-        """What came of one attempt."""
+        """Make one attempt; returns its outcome."""
         return await self.send_stored(encode_webhook(duly.webhook(url, timeout=self._timeout)))
 
     async def send_stored(self, address: str) -> Outcome:
-        """What came of one attempt at a webhook as the store has it."""
+        """Make one attempt of a webhook in its stored form; returns its outcome."""
         now = self._clock.now()
         claimed = Claimed(
             *("0190-a", 1, 7, 3, b"{}", 0, 5, 0, now, now, None, None, None, None), address
@@ -67,7 +67,7 @@ class Sender:
 
 
 class NoEndpoints:
-    """A book with nothing in it."""
+    """A store without endpoints."""
 
     async def some(self, names: Collection[str]) -> list[StoredEndpoint]:
         return []
@@ -77,7 +77,7 @@ class NoEndpoints:
 async def sender(
     clock: VirtualClock, opening: Callable[[int], object] = lambda _: None, timeout: float = 10
 ) -> AsyncIterator[Sender]:
-    """A client of its own; `opening` is called with the family of each socket before it is made."""
+    """A new client; `opening` is called with the family of each socket before it is opened."""
 
     def opened(family: int, *kind: int) -> Any:
         opening(family)
@@ -94,7 +94,7 @@ async def sender(
 
 
 def timing_of(outcome: Any) -> dict[str, float]:
-    """The parts that the attempt's record tells."""
+    """The timing in the record of the attempt."""
     found: dict[str, float] = json.loads(outcome.answer)["timing"]
     return found
 
@@ -102,7 +102,7 @@ def timing_of(outcome: Any) -> dict[str, float]:
 def names_lead_to(
     monkeypatch: pytest.MonkeyPatch, *addresses: str, lookup: Lookup = lambda _: None
 ) -> None:
-    """Every name has these addresses, after `lookup`, which may raise what a resolver would."""
+    """Let every name have these addresses, after `lookup`, which may raise errors of a resolver."""
 
     async def resolve(_: Any, host: str, port: int = 0, family: Any = 0) -> list[dict[str, Any]]:
         lookup(host)

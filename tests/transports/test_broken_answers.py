@@ -1,7 +1,7 @@
-"""Answers whose head arrives and whose body does not: the status decides, and the record says so.
+"""Answers with a broken body: the status decides, and the attempt's record has a note.
 
-A head is sent together with its body, and in a packet of its own: what a parser makes of both in
-one read is another thing than what it makes of one after the other.
+The head is sent in one packet with the body, and in its own packet: a parser may handle one read
+with both differently from two reads.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ MEANINGS = {200: None, 503: Reason.DEPENDENCY_FAILURE, 404: Reason.VALIDATION_FA
 
 
 def says_apart(head: bytes, body: bytes, *, reset: bool = False) -> Talk:
-    """A server that lets its head arrive before it says the rest and hangs up."""
+    """A server that sends its head, then the rest, and closes the connection."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection: socket.socket = writer.get_extra_info("socket")
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         writer.write(head)
         await writer.drain()
-        # Turns of the loop that both sides share: the client has read the head by then.
+        # Both sides share the event loop: after these turns the client has read the head.
         for _ in range(20):
             await asyncio.sleep(0)
         if reset:
@@ -55,7 +55,7 @@ def says_apart(head: bytes, body: bytes, *, reset: bool = False) -> Talk:
 
 
 def says_together(head: bytes, body: bytes) -> Talk:
-    """A server that says everything in one packet and hangs up."""
+    """A server that sends everything in one packet and closes the connection."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(head + body)
@@ -67,12 +67,12 @@ def head(status: int, *fields: bytes) -> bytes:
     return b"HTTP/1.1 %d Whatever\r\n" % status + b"".join(fields) + b"\r\n"
 
 
-def told(outcome: Completed | Failed) -> dict[str, object]:
+def record_of(outcome: Completed | Failed) -> dict[str, object]:
     found: dict[str, object] = json.loads(outcome.answer or "{}")
     return found
 
 
-async def sent(here: Sender, talk: Talk) -> Completed | Failed:
+async def outcome_of(here: Sender, talk: Talk) -> Completed | Failed:
     async with receiver(talk) as there:
         outcome = await here.send(there.url())
     assert isinstance(outcome, Completed | Failed)
@@ -83,16 +83,16 @@ async def sent(here: Sender, talk: Talk) -> Completed | Failed:
 @pytest.mark.parametrize("says", [says_together, says_apart])
 @pytest.mark.parametrize("status", MEANINGS)
 @pytest.mark.parametrize("body", BODIES)
-async def test_an_answer_is_judged_by_its_status_whatever_becomes_of_its_body(
+async def test_the_status_decides_whatever_happens_to_the_body(
     body: str, status: int, says: type[Talk]
 ) -> None:
     fields, rest = BODIES[body]
     async with sender(VirtualClock()) as here:
-        outcome = await sent(here, says(head(status, fields), rest))
+        outcome = await outcome_of(here, says(head(status, fields), rest))
     reason = None if isinstance(outcome, Completed) else outcome.reason
     assert reason is MEANINGS[status]
-    assert told(outcome)["status"] == status
-    assert "body" in str(told(outcome)["note"])
+    assert record_of(outcome)["status"] == status
+    assert "body" in str(record_of(outcome)["note"])
 
 
 @pytest.mark.requirement("C5")
@@ -102,59 +102,61 @@ async def test_an_answer_is_judged_by_its_status_whatever_becomes_of_its_body(
 )
 async def test_a_204_with_content_is_a_204(fields: bytes, says: type[Talk]) -> None:
     async with sender(VirtualClock()) as here:
-        outcome = await sent(here, says(head(204, fields), b"content"))
+        outcome = await outcome_of(here, says(head(204, fields), b"content"))
     assert isinstance(outcome, Completed)
-    assert told(outcome)["status"] == 204
+    assert record_of(outcome)["status"] == 204
     if fields or says is says_together:
-        assert "body" in str(told(outcome)["note"])
+        assert "body" in str(record_of(outcome)["note"])
 
 
 @pytest.mark.requirement("C5")
-async def test_a_reset_after_the_head_leaves_the_status() -> None:
+async def test_after_a_reset_in_the_body_the_status_decides() -> None:
     async with sender(VirtualClock()) as here:
-        outcome = await sent(here, says_apart(head(200, b"Content-Length: 9\r\n"), b"", reset=True))
+        outcome = await outcome_of(
+            here, says_apart(head(200, b"Content-Length: 9\r\n"), b"", reset=True)
+        )
     assert isinstance(outcome, Completed)
-    assert "body" in str(told(outcome)["note"])
+    assert "body" in str(record_of(outcome)["note"])
 
 
 @pytest.mark.requirement("C5")
 @pytest.mark.parametrize(
     ("status", "kind"), [(200, Completed), (503, Failed)], ids=["completed", "failed"]
 )
-async def test_a_body_that_never_ends_in_time_leaves_the_status(status: int, kind: type) -> None:
+async def test_after_a_body_that_times_out_the_status_decides(status: int, kind: type) -> None:
     async with sender(VirtualClock(), timeout=1) as here:
-        outcome = await sent(here, drips(head(status), b"x"))
+        outcome = await outcome_of(here, drips(head(status), b"x"))
     assert isinstance(outcome, kind)
-    assert told(outcome)["status"] == status
-    assert "within 1 seconds" in str(told(outcome)["note"])
-    assert str(told(outcome)["excerpt"]).startswith("xx")
+    assert record_of(outcome)["status"] == status
+    assert "within 1 seconds" in str(record_of(outcome)["note"])
+    assert str(record_of(outcome)["excerpt"]).startswith("xx")
 
 
 @pytest.mark.requirement("C5", "F2")
-async def test_a_broken_body_keeps_what_the_head_asked_for() -> None:
+async def test_retry_after_is_used_even_with_a_broken_body() -> None:
     fields = b"Retry-After: 7200\r\nContent-Length: 1000\r\n"
     async with sender(VirtualClock()) as here:
-        outcome = await sent(here, says_together(head(503, fields), b"half"))
+        outcome = await outcome_of(here, says_together(head(503, fields), b"half"))
     assert isinstance(outcome, Failed)
     assert outcome.at_least == 7200
-    assert told(outcome)["excerpt"] == "half"
+    assert record_of(outcome)["excerpt"] == "half"
 
 
 @pytest.mark.requirement("C5")
 @pytest.mark.parametrize(
-    "said",
+    "head_bytes",
     [b"HTTP/1.1 200 OK\r\nX-A: b", b"HTTP/1.1 200 OK\r\nX A: b\r\n\r\n", b"200 OK\r\n\r\n"],
 )
-async def test_a_head_that_is_cut_short_or_is_no_http_is_no_answer(said: bytes) -> None:
+async def test_a_head_that_is_cut_off_or_not_http_is_not_an_answer(head_bytes: bytes) -> None:
     async with sender(VirtualClock()) as here:
-        outcome = await sent(here, says_together(said, b""))
+        outcome = await outcome_of(here, says_together(head_bytes, b""))
     assert isinstance(outcome, Failed)
     assert outcome.reason is Reason.TRANSPORT_UNAVAILABLE
-    assert "status" not in told(outcome)
+    assert "status" not in record_of(outcome)
 
 
 @pytest.mark.requirement("C5")
-async def test_what_follows_a_broken_answer_has_a_connection_of_its_own() -> None:
+async def test_after_a_broken_answer_a_new_connection_is_used() -> None:
     async with sender(VirtualClock()) as here, receiver(_odd_then_silent) as there:
         first, second = await here.send(there.url()), await here.send(there.url())
     assert isinstance(first, Completed)
@@ -163,7 +165,7 @@ async def test_what_follows_a_broken_answer_has_a_connection_of_its_own() -> Non
 
 
 async def _odd_then_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    # Content that looks like an answer: it must not be taken for that to the next request.
+    # Content that looks like an answer: it must not be read as the answer to the next request.
     inner = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"
     writer.write(head(204, b"Content-Length: %d\r\n" % len(inner)) + inner)
     await writer.drain()
@@ -171,12 +173,14 @@ async def _odd_then_silent(reader: asyncio.StreamReader, writer: asyncio.StreamW
 
 
 @pytest.mark.requirement("C5")
-async def test_an_answer_whose_lines_end_in_lf_alone_is_read_as_ever() -> None:
+async def test_an_answer_with_lf_line_ends_is_read() -> None:
     async with sender(VirtualClock()) as here:
-        outcome = await sent(here, says_apart(b"HTTP/1.1 200 OK\nContent-Length: 2\n\n", b"ok"))
+        outcome = await outcome_of(
+            here, says_apart(b"HTTP/1.1 200 OK\nContent-Length: 2\n\n", b"ok")
+        )
     assert isinstance(outcome, Completed)
-    assert told(outcome)["excerpt"] == "ok"
-    assert "note" not in told(outcome)
+    assert record_of(outcome)["excerpt"] == "ok"
+    assert "note" not in record_of(outcome)
 
 
 @pytest.mark.requirement("C5")
@@ -194,8 +198,8 @@ async def test_an_answer_is_the_same_in_packets_of_any_size(size: int) -> None:
                 await asyncio.sleep(0)
 
     async with sender(VirtualClock()) as here:
-        outcome = await sent(here, talk)
+        outcome = await outcome_of(here, talk)
     assert isinstance(outcome, Failed)
     assert outcome.at_least == 9
-    assert told(outcome)["excerpt"] == "busy"
-    assert "note" not in told(outcome)
+    assert record_of(outcome)["excerpt"] == "busy"
+    assert "note" not in record_of(outcome)

@@ -1,4 +1,4 @@
-"""Connections: their parts, on a clock that only moves where one is under way; many addresses."""
+"""Connections: the timing of their parts, and names with several addresses."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The receiver's certificate is trusted here, in place of the system's authorities."""
+    """Trust the receiver's certificate instead of the system's authorities."""
     context = ssl.create_default_context(cafile=str(SELF_SIGNED))
     monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", context)
 
 
 class Slow:
-    """A server whose every answer takes four seconds; the connection stays open."""
+    """A server whose answers take four seconds each; the connection stays open."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -49,7 +49,7 @@ class Slow:
 
 
 def greets_slowly(there: Receiver, clock: VirtualClock) -> None:
-    """Its part of every handshake takes two seconds."""
+    """Let its part of every TLS handshake take two seconds."""
 
     def greet(*_: object) -> None:
         clock.advance(2)
@@ -60,7 +60,7 @@ def greets_slowly(there: Receiver, clock: VirtualClock) -> None:
 
 @pytest.mark.requirement("C5")
 @pytest.mark.usefixtures("trusted")
-async def test_every_part_of_an_exchange_is_told_apart_and_a_kept_connection_has_fewer(
+async def test_each_part_of_a_request_is_timed_and_a_reused_connection_has_fewer(
     clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names_lead_to(monkeypatch, "127.0.0.1", lookup=lambda _: clock.advance(1))
@@ -92,7 +92,7 @@ async def test_a_plain_connection_to_an_address_has_neither_lookup_nor_handshake
 
 
 @pytest.mark.requirement("C5")
-async def test_a_handshake_that_fails_is_no_part_but_counts_in_the_whole(
+async def test_a_failed_handshake_counts_only_in_the_total(
     clock: VirtualClock,
 ) -> None:
     async with (
@@ -106,7 +106,7 @@ async def test_a_handshake_that_fails_is_no_part_but_counts_in_the_whole(
 
 
 def without_route_to_ipv6(family: int) -> None:
-    """What a host without IPv6 says."""
+    """Raise the error of a host without IPv6."""
     if family == socket.AF_INET6:
         raise OSError(errno.ENETUNREACH, "Network is unreachable")
 
@@ -116,7 +116,7 @@ CLOSED = "http://a.example:9/"
 
 
 @pytest.mark.requirement("C5", "C8")
-async def test_no_route_to_one_address_excuses_no_other_that_was_tried(
+async def test_a_missing_route_to_one_address_does_not_hide_the_failure_of_another(
     clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names_lead_to(monkeypatch, "127.0.0.1", *PUBLIC)
@@ -128,7 +128,7 @@ async def test_no_route_to_one_address_excuses_no_other_that_was_tried(
 
 
 @pytest.mark.requirement("C5", "C8")
-async def test_no_route_to_any_address_is_no_endpoints_fault(
+async def test_a_missing_route_to_all_addresses_is_not_the_endpoints_fault(
     clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names_lead_to(monkeypatch, *PUBLIC)
@@ -142,7 +142,7 @@ async def test_no_route_to_any_address_is_no_endpoints_fault(
     [(("10.0.0.1", "10.0.0.2", "fd00::1"), False), (("127.0.0.1", "10.0.0.1"), None)],
     ids=["all guarded", "one guarded"],
 )
-async def test_a_name_is_given_up_only_if_all_its_addresses_are_guarded(
+async def test_a_name_is_dead_at_once_only_if_all_its_addresses_are_guarded(
     clock: VirtualClock,
     monkeypatch: pytest.MonkeyPatch,
     addresses: tuple[str, ...],

@@ -1,4 +1,4 @@
-"""The end to waiting: what it ends, and what it leaves alone."""
+"""The deadline of a wait: what it cancels, and what it does not."""
 
 import asyncio
 import contextlib
@@ -10,21 +10,21 @@ from duly.transports.webhooks.timeout import Deadline
 pytestmark = pytest.mark.requirement("C5")
 
 
-async def for_ever(seconds: float) -> None:
+async def wait_forever(seconds: float) -> None:
     with Deadline(seconds):
         await asyncio.Event().wait()
 
 
-async def test_who_waits_longer_hears_so_and_goes_on() -> None:
+async def test_a_longer_wait_times_out_and_the_task_continues() -> None:
     with pytest.raises(TimeoutError):
-        await for_ever(0)
+        await wait_forever(0)
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
     await asyncio.sleep(0)
 
 
-async def test_who_is_done_in_time_hears_nothing_later() -> None:
+async def test_a_task_that_is_done_in_time_is_not_cancelled_later() -> None:
     with Deadline(0):
         pass
     with Deadline(0):
@@ -35,15 +35,15 @@ async def test_who_is_done_in_time_hears_nothing_later() -> None:
     await asyncio.sleep(0)
 
 
-async def test_another_error_stays_what_it_is() -> None:
+async def test_another_error_is_not_changed() -> None:
     with pytest.raises(ZeroDivisionError), Deadline(60):
         raise ZeroDivisionError
 
 
-async def test_what_the_end_leads_to_stays_what_it_is() -> None:
-    """Whoever tidies up may fail at that, and is not cancelled afterwards."""
+async def test_an_error_of_the_cleanup_is_not_changed() -> None:
+    """A cleanup may fail, and the task is not cancelled afterwards."""
 
-    async def tidies_up() -> None:
+    async def clean_up() -> None:
         with Deadline(0):
             try:
                 await asyncio.Event().wait()
@@ -51,24 +51,24 @@ async def test_what_the_end_leads_to_stays_what_it_is() -> None:
                 raise ZeroDivisionError from None
 
     with pytest.raises(ZeroDivisionError):
-        await tidies_up()
+        await clean_up()
     await asyncio.sleep(0)
 
 
-async def test_a_cancellation_from_elsewhere_stays_one() -> None:
-    task = asyncio.create_task(for_ever(60))
+async def test_a_cancellation_by_others_is_not_a_timeout() -> None:
+    task = asyncio.create_task(wait_forever(60))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
-async def test_a_cancellation_that_comes_with_the_end_wins() -> None:
+async def test_a_cancellation_together_with_the_timeout_wins() -> None:
     async def both() -> None:
         task = asyncio.current_task()
         assert task is not None
         with Deadline(0):
-            # By then the end has come too, and neither was heard of.
+            # The deadline has passed too by then, and neither was raised yet.
             asyncio.get_running_loop().call_later(0, task.cancel)
             await asyncio.Event().wait()
 
@@ -76,7 +76,7 @@ async def test_a_cancellation_that_comes_with_the_end_wins() -> None:
         await asyncio.create_task(both())
 
 
-async def test_the_end_that_comes_with_a_cancellation_gives_way() -> None:
+async def test_a_timeout_together_with_a_cancellation_is_dropped() -> None:
     async def both() -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -88,11 +88,11 @@ async def test_the_end_that_comes_with_a_cancellation_gives_way() -> None:
         await asyncio.create_task(both())
 
 
-async def test_who_passed_over_a_cancellation_before_still_hears_of_the_end() -> None:
+async def test_a_task_that_ignored_a_cancellation_still_times_out() -> None:
     async def stubborn() -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        await for_ever(0)
+        await wait_forever(0)
 
     task = asyncio.create_task(stubborn())
     await asyncio.sleep(0)
@@ -101,10 +101,10 @@ async def test_who_passed_over_a_cancellation_before_still_hears_of_the_end() ->
         await task
 
 
-async def test_of_two_the_one_that_is_over_tells() -> None:
+async def test_of_two_deadlines_the_one_that_passed_raises() -> None:
     with Deadline(60):
         with pytest.raises(TimeoutError):
-            await for_ever(0)
+            await wait_forever(0)
         await asyncio.sleep(0)
     with pytest.raises(TimeoutError), Deadline(0), Deadline(60):
         await asyncio.Event().wait()

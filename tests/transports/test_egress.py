@@ -1,4 +1,4 @@
-"""Which addresses may be called, whatever they are called."""
+"""Which addresses may be called, in every spelling."""
 
 import pytest
 
@@ -20,19 +20,19 @@ PUBLIC = ["1.1.1.1", "93.184.215.14", "172.32.0.1", "2606:4700::1111", "64:ff9b:
 
 @pytest.mark.requirement("C7")
 @pytest.mark.parametrize("address", GUARDED)
-def test_what_is_not_for_the_public_is_refused(address: str) -> None:
+def test_private_addresses_are_refused(address: str) -> None:
     with pytest.raises(AddressRefused, match="DULY_EGRESS_ALLOW"):
         Guard().check(address, 443)
 
 
 @pytest.mark.requirement("C7")
 @pytest.mark.parametrize("address", PUBLIC)
-def test_what_is_public_passes(address: str) -> None:
+def test_public_addresses_are_allowed(address: str) -> None:
     Guard().check(address, 443)
 
 
 @pytest.mark.requirement("C7")
-def test_a_list_lets_networks_and_hosts_pass_and_nothing_else() -> None:
+def test_a_list_allows_only_its_networks_and_hosts() -> None:
     guard = Guard(["10.1.0.0/16", "::1", "Hooks.Internal"])
     guard.check("10.1.2.3", 80)
     guard.check("::ffff:10.1.2.3", 80)
@@ -44,7 +44,7 @@ def test_a_list_lets_networks_and_hosts_pass_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("entry", ["10.0.0.0/99", "a/b", "two words", ""])
-def test_a_list_that_makes_no_sense_is_refused(entry: str) -> None:
+def test_an_invalid_list_is_refused(entry: str) -> None:
     with pytest.raises(InvalidInput, match="egress_allow"):
         Guard([entry])
 
@@ -71,9 +71,7 @@ def test_a_list_that_makes_no_sense_is_refused(entry: str) -> None:
         ("08.1", None),
     ],
 )
-def test_a_host_that_is_an_address_is_known_in_every_spelling(
-    host: str, address: str | None
-) -> None:
+def test_an_address_is_recognized_in_every_spelling(host: str, address: str | None) -> None:
     assert literal_address(host) == address
 
 
@@ -89,7 +87,7 @@ LISTENING = {
 
 @pytest.mark.requirement("X3", "C7")
 @pytest.mark.parametrize("listening", LISTENING)
-def test_the_own_address_is_refused_in_every_form_whatever_is_allowed(listening: str) -> None:
+def test_the_servers_own_address_is_refused_in_every_form_even_if_allowed(listening: str) -> None:
     guard = Guard(["0.0.0.0/0", "::/0", "here"], {"192.0.2.7", "fe80::7"}.__contains__)
     guard.refuse_own(listening, 8787)
     for address in LISTENING[listening]:

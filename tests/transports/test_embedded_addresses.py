@@ -1,4 +1,4 @@
-"""IPv6 addresses that lead to an IPv4 address: judged by it, in every form that there is."""
+"""IPv6 addresses with an embedded IPv4 address are checked by it, in every form."""
 
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -11,7 +11,7 @@ from duly.transports.webhooks.egress import GUARDED, AddressRefused, Guard
 
 pytestmark = pytest.mark.requirement("C7")
 Embed = Callable[[int, int], int]
-"""The IPv6 address in which an IPv4 address is embedded, with any bits in what is free."""
+"""Builds the IPv6 address with an embedded IPv4 address and any free bits."""
 
 
 def under(prefix: str) -> int:
@@ -19,7 +19,7 @@ def under(prefix: str) -> int:
 
 
 def split_at_byte_eight(prefix: str, length: int) -> Embed:
-    """RFC 6052: the address follows the prefix, but passes over the ninth byte, which is zero."""
+    """RFC 6052: the address follows the prefix, but skips the ninth byte, which is zero."""
 
     def embed(v4: int, free: int) -> int:
         bits = "".join(
@@ -67,14 +67,14 @@ def addresses_not_for_the_public(draw: st.DrawFn) -> IPv4Address:
 @example(hidden=IPv4Address("127.0.0.1"), free=0)
 @example(hidden=IPv4Address("168.63.129.16"), free=2**64 - 1)
 @settings(max_examples=50)
-def test_what_embeds_a_guarded_address_is_refused(hidden: IPv4Address, free: int) -> None:
+def test_an_embedded_guarded_address_is_refused(hidden: IPv4Address, free: int) -> None:
     for embed in FORMS.values():
         with pytest.raises(AddressRefused):
             Guard().check(str(IPv6Address(embed(int(hidden), free))), 443)
 
 
 @pytest.mark.parametrize("form", ["mapped", "translated", "nat64", "6to4", "isatap 0x00"])
-def test_what_embeds_a_public_address_passes(form: str) -> None:
+def test_an_embedded_public_address_is_allowed(form: str) -> None:
     Guard().check(str(IPv6Address(FORMS[form](int(IPv4Address("1.1.1.1")), 0))), 443)
 
 
@@ -86,13 +86,13 @@ def test_what_embeds_a_public_address_passes(form: str) -> None:
         *("64:ff9b:1:7f00:0:100::", "64:ff9b:1::7f00:1", "64:ff9b:1:7:7f:0:100:0"),
     ],
 )
-def test_metadata_and_platform_addresses_are_refused_unless_they_are_allowed(address: str) -> None:
+def test_metadata_and_platform_addresses_are_refused_unless_allowed(address: str) -> None:
     with pytest.raises(AddressRefused):
         Guard(["10.0.0.1"]).check(address, 80)
     Guard([address]).check(address, 80)
 
 
-def test_what_python_knows_as_private_is_refused() -> None:
+def test_addresses_that_python_treats_as_private_are_refused() -> None:
     known = [
         each
         for version in (IPv4Address, IPv6Address)

@@ -1,4 +1,4 @@
-"""Named endpoints from outside, on both stores: states, circuits, limits, secrets, edits."""
+"""Endpoints with a real receiver, on both stores: states, circuits, limits, secrets, edits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def app(make_app: MakeApp) -> AsyncIterator[App]:
 
 
 class Answers:
-    """A server that answers with whatever status it is told."""
+    """A server that answers with a status that the test can change."""
 
     def __init__(self, status: int = 204) -> None:
         self.status = status
@@ -64,7 +64,7 @@ async def states(app: App, ids: list[str]) -> list[str]:
 
 
 @pytest.mark.requirement("C5", "C6")
-async def test_an_endpoint_takes_deliveries_signed_with_its_own_secret(app: App) -> None:
+async def test_deliveries_to_an_endpoint_are_signed_with_its_secret(app: App) -> None:
     async with receiver() as there:
         added = await app.endpoints.add(
             "billing", there.url("/in"), method="PUT", headers={"X-Team": "7"}
@@ -81,7 +81,7 @@ async def test_an_endpoint_takes_deliveries_signed_with_its_own_secret(app: App)
 
 @pytest.mark.requirement("C8")
 @pytest.mark.parametrize("how", ["pause", "410"])
-async def test_deliveries_to_one_that_takes_nothing_wait_and_lose_nothing(
+async def test_deliveries_to_a_paused_or_failing_endpoint_wait_and_none_is_lost(
     app: App, how: str
 ) -> None:
     server = Answers(410)
@@ -108,7 +108,7 @@ async def test_deliveries_to_one_that_takes_nothing_wait_and_lose_nothing(
 
 
 @pytest.mark.requirement("F9")
-async def test_an_open_circuit_lets_one_probe_through_and_closes_on_success(
+async def test_an_open_circuit_allows_one_probe_and_closes_on_success(
     app: App, clock: VirtualClock
 ) -> None:
     server = Answers(503)
@@ -121,9 +121,9 @@ async def test_an_open_circuit_lets_one_probe_through_and_closes_on_success(
         clock.advance(9)
         assert await run_until_idle(app) == 0
         clock.advance(1)
-        assert await run_until_idle(app) == 1, "one probe, not one more"
+        assert await run_until_idle(app) == 1, "exactly one probe"
         attempts = [(await app.get(each)).attempt for each in ids]
-        assert sum(attempts) == 6, "those that wait spend nothing"
+        assert sum(attempts) == 6, "waiting deliveries spend no attempt"
         server.status = 200
         clock.advance(20)
         assert await run_until_idle(app, within=3600) == 30
@@ -148,7 +148,7 @@ async def test_a_plain_url_has_a_circuit_too_shared_by_all_workers(
 
 
 @pytest.mark.requirement("F9")
-async def test_refusals_of_single_deliveries_open_no_circuit(app: App) -> None:
+async def test_refusals_of_single_deliveries_do_not_open_the_circuit(app: App) -> None:
     async with receiver(talk(400)) as there:
         await app.endpoints.add("billing", there.url("/"))
         ids = await deliver(app, 20)
@@ -158,7 +158,7 @@ async def test_refusals_of_single_deliveries_open_no_circuit(app: App) -> None:
 
 
 @pytest.mark.requirement("F9")
-async def test_five_days_of_nothing_but_failures_disable_it_and_say_so(
+async def test_five_days_of_only_failures_disable_it_and_are_logged(
     app: App, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with receiver(talk(500)) as there:
@@ -172,7 +172,7 @@ async def test_five_days_of_nothing_but_failures_disable_it_and_say_so(
     assert str(endpoint.state_reason).startswith("all attempts failed since 2026-01-01")
     assert "endpoint billing is disabled: all attempts failed" in caplog.text
     assert "endpoint.disabled" in [each.action for each in await app.audit.list()]
-    assert "pending" in await states(app, ids), "what waited still waits"
+    assert "pending" in await states(app, ids), "waiting deliveries still wait"
 
 
 @pytest.mark.requirement("C6")
@@ -196,7 +196,7 @@ async def test_a_rotated_secret_overlaps_with_the_old_one_for_a_day(
 
 
 @pytest.mark.requirement("C6")
-async def test_secrets_are_sealed_at_rest_and_a_new_key_takes_over(make_app: MakeApp) -> None:
+async def test_secrets_are_sealed_at_rest_and_resealed_with_a_new_key(make_app: MakeApp) -> None:
     async with receiver() as there:
         async with make_app(secret_key=KEY) as app:
             added = await app.endpoints.add("billing", there.url("/"))
@@ -207,7 +207,7 @@ async def test_secrets_are_sealed_at_rest_and_a_new_key_takes_over(make_app: Mak
             assert added.secret not in repr(added)
         async with make_app(secret_key=f"{OTHER_KEY} {KEY}") as app:
             assert await app.endpoints.reseal("billing")
-            assert not await app.endpoints.reseal("billing"), "once is enough"
+            assert not await app.endpoints.reseal("billing"), "nothing is left to reseal"
         async with make_app(secret_key=OTHER_KEY) as app:
             await deliver(app)
             await run_until_idle(app)
@@ -217,7 +217,7 @@ async def test_secrets_are_sealed_at_rest_and_a_new_key_takes_over(make_app: Mak
 
 
 @pytest.mark.requirement("C6")
-async def test_with_the_key_away_deliveries_wait_and_the_log_says_why(
+async def test_without_the_key_deliveries_wait_and_the_log_has_the_reason(
     make_app: MakeApp, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with receiver() as there:
@@ -227,9 +227,9 @@ async def test_with_the_key_away_deliveries_wait_and_the_log_says_why(
         async with make_app(secret_key=OTHER_KEY) as app:
             await run_until_idle(app)
             assert await states(app, ids) == ["pending"] * 3
-            booked = await app.get(ids[0])
-            assert booked.attempt == 0
-            assert booked.next_at == clock.now() + timedelta(seconds=15), "not every second"
+            stored = await app.get(ids[0])
+            assert stored.attempt == 0
+            assert stored.next_at == clock.now() + timedelta(seconds=15), "not retried every second"
         assert "which is not in DULY_SECRET_KEY; add it" in caplog.text
         clock.advance(20)
         async with make_app(secret_key=KEY) as app:
@@ -238,7 +238,7 @@ async def test_with_the_key_away_deliveries_wait_and_the_log_says_why(
 
 
 @pytest.mark.requirement("C5")
-async def test_an_edit_counts_for_what_waits_already(app: App, clock: VirtualClock) -> None:
+async def test_an_edit_applies_to_waiting_deliveries(app: App, clock: VirtualClock) -> None:
     async with receiver(talk(500)) as old, receiver() as new:
         await app.endpoints.add("billing", old.url("/old"), retry=duly.delays(60))
         ids = await deliver(app, 2)
@@ -253,7 +253,7 @@ async def test_an_edit_counts_for_what_waits_already(app: App, clock: VirtualClo
 
 
 @pytest.mark.requirement("C5", "C8")
-async def test_its_own_plan_counts_though_others_are_read_while_it_is_sent_to(
+async def test_its_own_plan_is_used_even_if_others_are_read_meanwhile(
     app: App, clock: VirtualClock
 ) -> None:
     async def slow(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -270,7 +270,7 @@ async def test_its_own_plan_counts_though_others_are_read_while_it_is_sent_to(
 
 
 @pytest.mark.requirement("C8")
-async def test_endpoints_that_take_turns_are_read_together(
+async def test_alternating_endpoints_are_read_together(
     app: App, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some, read = app.store.endpoints.some, list[set[str]]()
@@ -292,7 +292,7 @@ async def test_endpoints_that_take_turns_are_read_together(
 
 
 @pytest.mark.requirement("C8")
-async def test_one_that_is_waited_for_is_removed_only_with_what_waits(
+async def test_an_endpoint_with_waiting_deliveries_is_removed_only_with_them(
     app: App, clock: VirtualClock
 ) -> None:
     async with receiver() as there:
@@ -309,7 +309,7 @@ async def test_one_that_is_waited_for_is_removed_only_with_what_waits(
 
 
 @pytest.mark.requirement("C8", "F5")
-async def test_removed_with_what_waits_it_leaves_the_others_of_a_stream_their_turn(
+async def test_after_a_removal_the_other_deliveries_of_a_stream_continue(
     app: App,
 ) -> None:
     ran: list[Any] = []
@@ -328,7 +328,7 @@ async def test_removed_with_what_waits_it_leaves_the_others_of_a_stream_their_tu
 
 
 @pytest.mark.requirement("C8")
-async def test_one_that_a_schedule_names_is_not_removed(app: App) -> None:
+async def test_an_endpoint_of_a_schedule_is_not_removed(app: App) -> None:
     await app.endpoints.add("billing", "https://example.org/in")
     await app.schedule("daily", duly.cron("0 9 * * *"), duly.endpoint("billing"))
     with pytest.raises(duly.Conflict, match="schedule 'daily' sends to endpoint 'billing'"):
@@ -336,9 +336,7 @@ async def test_one_that_a_schedule_names_is_not_removed(app: App) -> None:
 
 
 @pytest.mark.requirement("C5")
-async def test_recovering_tries_its_dead_letters_again_each_once(
-    app: App, clock: VirtualClock
-) -> None:
+async def test_a_recovery_retries_each_dead_letter_once(app: App, clock: VirtualClock) -> None:
     server = Answers(400)
     async with receiver(server.talk) as there:
         await app.endpoints.add("billing", there.url("/"))
@@ -354,7 +352,7 @@ async def test_recovering_tries_its_dead_letters_again_each_once(
         progress = [each async for each in app.endpoints.recover("billing", since, rate=2.0)]
         assert [(each.done, each.total) for each in progress] == [(2, 5), (4, 5), (5, 5)]
         assert await run_until_idle(app, within=60) == 5
-        assert await states(app, ids) == ["dead"] * 5, "it still refuses them"
+        assert await states(app, ids) == ["dead"] * 5, "the endpoint still refuses them"
         server.status = 204
         clock.advance(1)
         assert [each.done async for each in app.endpoints.recover("billing", since)] == [5]
@@ -366,7 +364,7 @@ async def test_recovering_tries_its_dead_letters_again_each_once(
 
 
 @pytest.mark.requirement("C5")
-async def test_a_test_leaves_no_trace_and_does_not_mind_a_pause(app: App) -> None:
+async def test_a_test_stores_nothing_and_works_during_a_pause(app: App) -> None:
     async with receiver() as there:
         added = await app.endpoints.add("billing", there.url("/"))
         await app.endpoints.pause("billing")
@@ -399,7 +397,7 @@ async def test_a_test_leaves_no_trace_and_does_not_mind_a_pause(app: App) -> Non
         ("colour", {"colour": "red"}),
     ],
 )
-async def test_bad_input_is_refused_by_its_field(
+async def test_invalid_input_is_refused_with_its_field(
     app: App, field: str, details: dict[str, Any]
 ) -> None:
     given = {"url": "https://example.org/in"} | details
@@ -409,7 +407,7 @@ async def test_bad_input_is_refused_by_its_field(
     assert await app.endpoints.list() == []
 
 
-async def test_a_name_is_taken_once_and_unknown_ones_are_not_found(app: App) -> None:
+async def test_a_name_is_unique_and_unknown_ones_are_not_found(app: App) -> None:
     await app.endpoints.add("billing", "https://example.org/in")
     with pytest.raises(duly.Conflict, match="exists already"):
         await app.endpoints.add("billing", "https://example.org/other")

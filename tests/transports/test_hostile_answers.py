@@ -1,4 +1,4 @@
-"""Answers that never come to the point: they are given up early, and cost next to nothing."""
+"""Endless answers are cut off early and cost little."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.transports.sending import sender
 
 pytestmark = pytest.mark.requirement("X2", "C5")
 READ = 256 * 1024
-"""What an event loop reads at once."""
+"""How many bytes an event loop reads at once."""
 MOST_SECONDS = 0.25
 OK, HINTS = b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -47,7 +47,7 @@ STREAMS: dict[str, tuple[bytes, bytes]] = {
 
 
 class Transport:
-    """A connection that notes whether anybody still reads from it."""
+    """A connection that records whether it is still read."""
 
     def __init__(self) -> None:
         self.reads = True
@@ -64,11 +64,11 @@ class Transport:
         return False
 
     def get_extra_info(self, *_: Any) -> None:
-        """A socket of no kind."""
+        """There is no socket."""
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-async def test_no_stream_of_bytes_is_read_for_long(stream: str) -> None:
+async def test_no_endless_stream_is_read_for_long(stream: str) -> None:
     first, unit = STREAMS[stream]
     protocol, transport = AnswerProtocol(asyncio.get_running_loop()), Transport()
     protocol.connection_made(transport)
@@ -84,7 +84,7 @@ async def test_no_stream_of_bytes_is_read_for_long(stream: str) -> None:
 
 
 @pytest.mark.parametrize("packet", [b"\r" * 1000, b"HTTP/1.1 100 A" + b"b" * 8000 + b"\r\n\r\n"])
-async def test_what_comes_before_an_answer_is_counted_in_small_packets_too(packet: bytes) -> None:
+async def test_bytes_before_an_answer_are_counted_in_small_packets_too(packet: bytes) -> None:
     protocol, transport = AnswerProtocol(asyncio.get_running_loop()), Transport()
     protocol.connection_made(transport)
     protocol.set_response_params(read_until_eof=True, auto_decompress=False)
@@ -96,7 +96,7 @@ async def test_what_comes_before_an_answer_is_counted_in_small_packets_too(packe
 
 
 def answered(protocol: AnswerProtocol) -> bool:
-    """Whether there is as much of an answer as is ever read, after which it is closed."""
+    """Whether the limit of a body was read, after which the connection is closed."""
     body = protocol._payload
     return body is not None and body.total_raw_bytes > 16 * 1024
 
@@ -111,7 +111,7 @@ def answered(protocol: AnswerProtocol) -> bool:
     ],
     ids=["hints", "blank lines", "headers", "long hints"],
 )
-async def test_what_never_becomes_an_answer_is_given_up_long_before_the_deadline(
+async def test_an_answer_that_never_begins_is_cut_off_long_before_the_deadline(
     first: bytes, unit: bytes, problem: str
 ) -> None:
     async with sender(VirtualClock()) as here, receiver(endless(first, unit)) as there:
@@ -132,7 +132,7 @@ def endless(first: bytes, unit: bytes) -> Talk:
     return talk
 
 
-async def test_the_deadline_holds_while_interim_answers_arrive() -> None:
+async def test_the_deadline_applies_while_interim_answers_arrive() -> None:
     async with sender(VirtualClock(), timeout=1) as here, receiver(drips(b"", HINTS)) as there:
         outcome = await here.send(there.url())
     assert isinstance(outcome, Failed)
@@ -140,16 +140,16 @@ async def test_the_deadline_holds_while_interim_answers_arrive() -> None:
 
 
 @pytest.mark.parametrize("apart", [True, False])
-async def test_as_many_interim_answers_as_are_usual_do_no_harm(apart: bool) -> None:
-    said = [HINTS] * MOST_INTERIM + [answer(200, b"fine")]
-    talk = says(*said) if apart else says(b"".join(said))
+async def test_a_usual_number_of_interim_answers_is_accepted(apart: bool) -> None:
+    parts = [HINTS] * MOST_INTERIM + [answer(200, b"fine")]
+    talk = says(*parts) if apart else says(b"".join(parts))
     async with sender(VirtualClock()) as here, receiver(talk) as there:
         outcome = await here.send(there.url())
     assert isinstance(outcome, Completed)
     assert json.loads(outcome.answer or "")["excerpt"] == "fine"
 
 
-async def test_a_head_may_be_as_long_as_is_said() -> None:
+async def test_a_head_may_be_as_long_as_the_documented_limit() -> None:
     lines = [f"X-{n}: {'x' * 8000}" for n in range(MOST_HEAD // 8000 - 1)]
     async with sender(VirtualClock()) as here:
         async with receiver(says(answer(200, b"", *lines))) as there:
@@ -160,7 +160,7 @@ async def test_a_head_may_be_as_long_as_is_said() -> None:
     assert "longer than 64 KiB" in outcome.error
 
 
-async def test_a_kept_connection_that_goes_on_talking_is_not_used_again() -> None:
+async def test_a_connection_with_bytes_after_its_answer_is_not_reused() -> None:
     async with sender(VirtualClock()) as here, receiver(talkative) as there:
         for _ in range(2):
             assert isinstance(await here.send(there.url()), Completed)
@@ -168,7 +168,7 @@ async def test_a_kept_connection_that_goes_on_talking_is_not_used_again() -> Non
 
 
 async def talkative(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers the first request, and then many that nobody made, until it is hung up on."""
+    """Answers the first request, and then sends more answers until the connection is closed."""
     lasting = answer(200).replace(b"Connection: close\r\n", b"")
     writer.write(lasting)
     await writer.drain()

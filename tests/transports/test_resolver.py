@@ -1,4 +1,4 @@
-"""Whose fault it is when a name cannot be looked up."""
+"""Failed lookups: whether the resolver or the endpoint is at fault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OF_THE_SYSTEM = OSError(errno.EIO, "Input/output error")
 
 
 class Names:
-    """Names that are found, except those that fail."""
+    """A fake resolver: all names are found, except those that fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.failing: dict[str, OSError] = {}
@@ -46,7 +46,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
 @pytest.mark.parametrize(
     "error", [AWAY, NO_MEMORY, OF_THE_SYSTEM], ids=["away", "memory", "system"]
 )
-async def test_a_resolver_that_is_away_for_all_is_no_endpoints_fault(
+async def test_a_resolver_that_fails_for_all_names_is_not_the_endpoints_fault(
     names: Names, error: OSError
 ) -> None:
     names.failing = {"a.example": error}
@@ -73,7 +73,7 @@ async def test_a_name_that_does_not_exist_is_always_the_endpoints_fault(names: N
     ],
     ids=["another lately", "another long ago", "only itself"],
 )
-async def test_only_another_name_found_lately_proves_that_the_resolver_works(
+async def test_only_another_name_found_recently_proves_that_the_resolver_works(
     names: Names, found: str, seconds_ago: float, expected: type
 ) -> None:
     clock = VirtualClock()
@@ -81,7 +81,7 @@ async def test_only_another_name_found_lately_proves_that_the_resolver_works(
         await here.send(f"http://{found}:{there.port}/")
         names.failing = {"a.example": AWAY}
         clock.advance(seconds_ago)
-        # Another port, so that what the client remembers of the name is of no use.
+        # Another port, so that the cached lookup of the client is not used.
         assert isinstance(await here.send("http://a.example:9/"), expected)
     assert there.connections == 1
 
@@ -91,7 +91,7 @@ HOSTS = st.sampled_from(["a", "b", "c"])
 
 @pytest.mark.requirement("C8")
 @given(found=st.lists(st.tuples(HOSTS, st.integers(0, 40))), failing=HOSTS)
-def test_it_remembers_enough_to_answer_for_every_name(
+def test_it_remembers_enough_names_to_decide_for_each(
     found: Sequence[tuple[str, int]], failing: str
 ) -> None:
     clock, moments = VirtualClock(), dict[str, float]()
@@ -105,7 +105,7 @@ def test_it_remembers_enough_to_answer_for_every_name(
 
 
 @pytest.mark.requirement("C5", "C8")
-async def test_while_the_resolver_is_away_no_attempt_is_spent(
+async def test_while_the_resolver_fails_no_attempt_is_spent(
     database_url: str, names: Names
 ) -> None:
     names.failing = {"a.example": AWAY}

@@ -1,4 +1,4 @@
-"""Answers that would end a delivery, tried again where its plan says so: on both stores."""
+"""`retry_on` of a plan: final answers are retried, on both stores."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def app(database_url: str, clock: VirtualClock) -> AsyncIterator[App]:
 
 
 def answers(*given: int | bytes) -> Talk:
-    """A server that answers with these in turn, and with the last from then on."""
+    """A server that gives these answers in order, and then repeats the last."""
     left = list(given)
 
     async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -40,7 +40,7 @@ def answers(*given: int | bytes) -> Talk:
 
 
 async def ended(app: App, id: str, within: float = 100) -> tuple[DeliveryRecord, list[str]]:
-    """The delivery when nothing more happens, and what each attempt came to."""
+    """Run until nothing more happens; returns the delivery and the outcome of each attempt."""
     await run_until_idle(app, within=within)
     history = [
         f"{each.outcome} {each.reason} {each.error}" for each in await app.deliveries.history(id)
@@ -48,7 +48,7 @@ async def ended(app: App, id: str, within: float = 100) -> tuple[DeliveryRecord,
     return await app.get(id), history
 
 
-async def test_a_404_is_final_by_default_and_says_what_to_do(app: App) -> None:
+async def test_a_404_is_final_by_default_and_its_error_has_a_remedy(app: App) -> None:
     async with receiver(answers(404)) as there:
         sent = await app.deliver(duly.webhook(there.url()))
         found, history = await ended(app, sent.id)
@@ -57,7 +57,7 @@ async def test_a_404_is_final_by_default_and_says_what_to_do(app: App) -> None:
     assert history == [f"dead validation_failure {advice} again"]
 
 
-async def test_a_deploy_of_the_receiver_costs_an_endpoint_no_delivery(app: App) -> None:
+async def test_a_deploy_of_the_receiver_loses_no_delivery(app: App) -> None:
     async with receiver(answers(404, 403, 204)) as there:
         await app.endpoints.add("billing", there.url(), retry=WHOLE)
         sent = await app.deliver(duly.endpoint("billing"))
@@ -70,7 +70,7 @@ async def test_a_deploy_of_the_receiver_costs_an_endpoint_no_delivery(app: App) 
     ]
 
 
-async def test_the_delivery_s_own_plan_counts_before_the_endpoint_s(app: App) -> None:
+async def test_the_plan_of_a_delivery_overrides_that_of_its_endpoint(app: App) -> None:
     async with receiver(answers(404)) as there:
         await app.endpoints.add("billing", there.url(), retry=WHOLE)
         to = duly.endpoint("billing")
@@ -99,7 +99,7 @@ async def test_occurrences_have_the_plan_of_their_schedule(app: App) -> None:
     assert (found.state, len(there.taken)) == ("completed", 2)
 
 
-async def test_only_what_is_named_is_tried_again_and_gone_never_is(app: App) -> None:
+async def test_only_listed_answers_are_retried_and_410_never_is(app: App) -> None:
     plan = duly.delays(30, retry_on=[404, 302])
     for given, plan_of_it, state, taken in (
         (302, plan, "pending", 1),

@@ -1,4 +1,4 @@
-"""The headers of webhooks to plain URLs are sealed at rest, as those of endpoints are."""
+"""The headers of webhooks to plain URLs are sealed at rest, like those of endpoints."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def stored(app: App) -> str:
 
 
 async def shown(app: App) -> dict[str, str]:
-    """The headers of the schedule as people see them."""
+    """The headers of the schedule as they are shown."""
     contents = (await app.store.schedules.get("daily")).contents
     return shown_headers(decode_webhook(contents.address or "").headers)
 
@@ -76,13 +76,13 @@ async def test_headers_are_sealed_at_rest_and_sent_as_they_were_given(database_u
         assert plain_values(await stored(app)) == []
 
 
-async def test_without_a_key_they_are_stored_as_they_are(database_url: str) -> None:
+async def test_without_a_key_headers_are_stored_in_plain(database_url: str) -> None:
     async with with_keys(database_url) as app:
         await app.deliver(duly.webhook("https://example.org/in", headers=HEADERS))
         assert plain_values(await stored(app)) == list(HEADERS.values())
 
 
-async def test_a_repetition_is_known_under_any_key_and_another_credential_is_not(
+async def test_a_repeated_delivery_is_known_with_any_key_and_another_credential_is_not(
     database_url: str,
 ) -> None:
     target = duly.webhook("https://example.org/in", headers=HEADERS)
@@ -101,21 +101,21 @@ async def test_a_repetition_is_known_under_any_key_and_another_credential_is_not
         assert (await app.schedule("daily", DAILY, other)).change == "changed"
 
 
-async def test_what_a_callers_connection_brings_is_sealed_and_known_again(
+async def test_a_delivery_on_the_callers_connection_is_sealed_and_known(
     postgres_url: str,
 ) -> None:
     target = duly.webhook("https://example.org/in", headers=HEADERS)
     async with with_keys(postgres_url, FIRST) as app:
         connection = await asyncpg.connect(postgres_url)
-        first, again = [
+        first, second = [
             (await app.deliver(target, key="k", connection=connection)).id for _ in range(2)
         ]
         await connection.close()
-        assert first == again
+        assert first == second
         assert plain_values(await stored(app)) == []
 
 
-async def test_what_cannot_be_opened_is_hidden_kept_and_never_sent(database_url: str) -> None:
+async def test_headers_with_a_lost_key_are_hidden_kept_and_never_sent(database_url: str) -> None:
     clock = VirtualClock()
     async with receiver() as there:
         target = duly.webhook(there.url("/in"), headers=HEADERS)
@@ -137,7 +137,7 @@ async def test_what_cannot_be_opened_is_hidden_kept_and_never_sent(database_url:
         assert there.taken[0].headers["authorization"] == HEADERS["Authorization"]
 
 
-async def test_a_sealed_header_opens_for_no_other_url(database_url: str) -> None:
+async def test_a_sealed_header_cannot_be_opened_for_another_url(database_url: str) -> None:
     async with receiver() as there:
         async with with_keys(database_url, FIRST) as app:
             url = there.url("/other")
@@ -151,7 +151,7 @@ async def test_a_sealed_header_opens_for_no_other_url(database_url: str) -> None
         assert there.taken == []
 
 
-async def test_an_export_with_secrets_has_them_plain_and_an_import_seals_them(
+async def test_an_export_with_secrets_has_plain_headers_and_an_import_seals_them(
     database_url: str,
 ) -> None:
     target = duly.webhook("https://example.org/in", headers=HEADERS)
@@ -160,7 +160,7 @@ async def test_an_export_with_secrets_has_them_plain_and_an_import_seals_them(
         await app.schedule("daily", DAILY, target)
         lines = await export_lines(app, with_secrets=True)
         assert plain_values(b"".join(lines).decode()) == list(HEADERS.values())
-        # Under other ids they are found by their key, name and occurrence.
+        # Their ids differ, so they are found by key, name and occurrence.
         lines = [each.replace(id[:4].encode(), b"0001") for each in lines]
         assert {new for new, _ in (await import_lines(app, lines)).values()} == {0}
     async with with_keys(database_url, SECOND, namespace="there") as there:
@@ -169,7 +169,7 @@ async def test_an_export_with_secrets_has_them_plain_and_an_import_seals_them(
         assert "team-seventeen" in str((await there.store.schedules.get("daily")).contents.address)
 
 
-async def test_a_reseal_lets_go_of_the_old_key_and_seals_what_was_plain(database_url: str) -> None:
+async def test_a_reseal_replaces_the_old_key_and_seals_plain_headers(database_url: str) -> None:
     clock = VirtualClock()
     async with receiver() as there:
         plain, sealed = (duly.webhook(there.url(each), headers=HEADERS) for each in ("/a", "/b"))

@@ -1,4 +1,4 @@
-"""The headers of endpoints, which carry credentials, are sealed at rest once there is a key."""
+"""The headers of endpoints, which contain credentials, are sealed at rest if there is a key."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_plain_headers_are_sealed_by_a_reseal_and_again_under_a_new_key(
         assert await opened(app) == HEADERS
 
 
-async def test_headers_whose_key_is_lost_are_hidden_kept_and_never_sent(database_url: str) -> None:
+async def test_headers_with_a_lost_key_are_hidden_kept_and_never_sent(database_url: str) -> None:
     async with with_keys(database_url, FIRST) as app:
         await app.endpoints.add("billing", "https://example.org/in", headers=HEADERS)
     async with with_keys(database_url, SECOND) as app:
@@ -104,7 +104,7 @@ async def test_headers_whose_key_is_lost_are_hidden_kept_and_never_sent(database
         assert await opened(app) == HEADERS
 
 
-async def test_an_export_with_secrets_has_them_plain_and_an_import_seals_them(
+async def test_an_export_with_secrets_has_plain_headers_and_an_import_seals_them(
     database_url: str,
 ) -> None:
     async with with_keys(database_url, FIRST) as app:

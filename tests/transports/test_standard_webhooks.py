@@ -1,4 +1,4 @@
-"""Webhooks as they leave, taken by the reference implementation of Standard Webhooks."""
+"""Sent webhooks are accepted by the reference implementation of Standard Webhooks."""
 
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
@@ -14,7 +14,7 @@ PAYLOAD = {"name": "Zoë \N{SNOWMAN}", "numbers": [1.5, None], "dots": "a.1.b"}
 
 
 @pytest.mark.requirement("C6")
-async def test_what_leaves_is_accepted_by_others_with_either_key(database_url: str) -> None:
+async def test_a_webhook_is_accepted_with_either_key(database_url: str) -> None:
     settings = {"egress_allow": "127.0.0.1", "webhook_secret": f"{NEW} {OLD}"}
     async with receiver() as there, App(database_url, **settings, environment={}) as app:
         accepted = await app.deliver(duly.webhook(there.url()), PAYLOAD)

@@ -1,4 +1,4 @@
-"""Webhooks from outside: real sockets, honest and hostile servers, on both stores."""
+"""Webhooks over real sockets, to normal and hostile servers, on both stores."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_webhook_carries_the_accepted_bytes_signed_under_a_stable_id(app
         (503, "pending", "dependency_failure"),
     ],
 )
-async def test_every_class_of_answer_has_its_consequence(
+async def test_every_class_of_answer_has_its_state_and_reason(
     app: App, status: int, state: str, reason: str | None
 ) -> None:
     async with receiver(says(answer(status, b"because"))) as there:
@@ -84,7 +84,7 @@ async def test_every_class_of_answer_has_its_consequence(
 
 
 @pytest.mark.requirement("C5", "F2")
-async def test_retry_after_makes_it_later_never_sooner(app: App) -> None:
+async def test_retry_after_can_only_delay_a_retry(app: App) -> None:
     waits = {}
     for header in ("7200", "1"):
         talk = says(answer(503, b"", f"Retry-After: {header}"))
@@ -139,7 +139,7 @@ HOSTILE: dict[str, tuple[Talk, str, str | None]] = {
 
 @pytest.mark.requirement("C5", "C7")
 @pytest.mark.parametrize("server", HOSTILE)
-async def test_a_hostile_server_gains_nothing(app: App, server: str) -> None:
+async def test_a_hostile_server_does_no_harm(app: App, server: str) -> None:
     talk, state, reason = HOSTILE[server]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     async with receiver(talk) as there:
@@ -154,7 +154,7 @@ async def test_a_hostile_server_gains_nothing(app: App, server: str) -> None:
 
 @pytest.mark.requirement("C7")
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "localhost"])
-async def test_a_guarded_address_is_refused_when_it_is_said(database_url: str, host: str) -> None:
+async def test_a_guarded_address_is_refused_at_acceptance(database_url: str, host: str) -> None:
     async with App(database_url, environment={}) as app:
         with pytest.raises(duly.InvalidInput, match="not for the public"):
             await app.deliver(duly.webhook(f"http://{host}/"))
@@ -162,7 +162,7 @@ async def test_a_guarded_address_is_refused_when_it_is_said(database_url: str, h
 
 
 @pytest.mark.requirement("C7")
-async def test_a_name_that_leads_to_a_guarded_address_gets_not_one_byte(
+async def test_a_name_with_a_guarded_address_gets_no_byte(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with receiver() as there, App(database_url, environment={}) as app:
@@ -200,7 +200,7 @@ async def test_a_schedule_sends_webhooks_too(app: App) -> None:
     assert b'"schedule":"ping"' in taken.body
 
 
-async def test_a_secret_that_is_none_is_a_bad_setting_and_is_not_told(database_url: str) -> None:
+async def test_an_invalid_secret_is_an_invalid_setting_and_is_not_shown(database_url: str) -> None:
     with pytest.raises(duly.InvalidInput, match="webhook_secret") as caught:
         App(database_url, webhook_secret="hunter2", environment={})
     assert "hunter2" not in str(caught.value)
@@ -212,18 +212,18 @@ async def test_a_handler_cannot_be_named_like_a_url(app: App) -> None:
 
 
 @pytest.mark.requirement("C5", "D9")
-async def test_a_key_that_is_known_for_another_address_is_a_conflict(app: App) -> None:
+async def test_a_known_key_with_another_url_is_a_conflict(app: App) -> None:
     first = await app.deliver(duly.webhook("https://example.org/a"), {"n": 1}, key="once")
-    again = await app.deliver(duly.webhook("https://example.org/a"), {"n": 1}, key="once")
-    assert (again.id, again.known) == (first.id, True)
+    repeated = await app.deliver(duly.webhook("https://example.org/a"), {"n": 1}, key="once")
+    assert (repeated.id, repeated.known) == (first.id, True)
     with pytest.raises(duly.Conflict, match="'once' already belongs to"):
         await app.deliver(duly.webhook("https://example.org/b"), {"n": 1}, key="once")
 
 
 @pytest.mark.requirement("C5")
-async def test_many_at_once_may_go_to_hosts_that_nobody_knew(app: App) -> None:
+async def test_a_bulk_may_have_many_new_hosts(app: App) -> None:
     hosts = [duly.webhook(f"https://host{n}.example/") for n in range(30)]
     accepted = await app.deliver_many((hosts[n % 30], {"n": n}) for n in range(5000))
     assert len({each.id for each in accepted}) == 5000
-    again = await app.deliver(hosts[0], {"n": 0})
-    assert (await app.get(again.id)).target == "https://host0.example"
+    repeated = await app.deliver(hosts[0], {"n": 0})
+    assert (await app.get(repeated.id)).target == "https://host0.example"

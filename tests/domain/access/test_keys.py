@@ -1,4 +1,4 @@
-"""Tokens, what is kept of them, and what a key may do."""
+"""Tokens, what is stored of them, and the scopes of keys."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -35,7 +35,7 @@ def key(**changes: object) -> StoredKey:
 
 
 @pytest.mark.requirement("S2")
-def test_a_token_tells_its_id_and_nothing_of_what_is_kept_tells_the_token() -> None:
+def test_a_token_contains_its_id_and_cannot_be_read_from_the_stored_hash() -> None:
     id, token = new_token(CHANCE)
     assert token.startswith(f"duly_{id}_")
     assert id_in(token) == id == checked_id(id)
@@ -49,20 +49,20 @@ def test_a_token_tells_its_id_and_nothing_of_what_is_kept_tells_the_token() -> N
 @pytest.mark.parametrize(
     "text", ["", "duly_", "duly_aaaa_bbbb", "Bearer x", f"{new_token(CHANCE)[1]}\n", "duly_\0"]
 )
-def test_what_cannot_be_a_token_is_known_without_asking_anyone(text: str) -> None:
+def test_an_invalid_token_is_recognized_without_the_store(text: str) -> None:
     assert id_in(text) is None
 
 
 @pytest.mark.parametrize("id", ["", "a", "A" * 16, "a" * 16 + "\n", "\0" * 16, "é" * 16])
-def test_what_cannot_be_an_id_is_not_found(id: str) -> None:
+def test_an_invalid_id_is_not_found(id: str) -> None:
     with pytest.raises(NotFound):
         checked_id(id)
 
 
 @pytest.mark.requirement("S2")
-def test_each_scope_may_do_what_those_before_it_may() -> None:
+def test_each_scope_includes_the_scopes_before_it() -> None:
     allowed = {(has, needs): has.allows(needs) for has in Scope for needs in Scope}
-    assert [pair for pair, is_so in allowed.items() if is_so] == [
+    assert [pair for pair, is_allowed in allowed.items() if is_allowed] == [
         (Scope.READ, Scope.READ),
         (Scope.OPERATE, Scope.READ),
         (Scope.OPERATE, Scope.OPERATE),
@@ -71,13 +71,13 @@ def test_each_scope_may_do_what_those_before_it_may() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "root", "READ", None, 1, "x" * 500])
-def test_another_scope_is_refused_with_those_there_are(value: object) -> None:
+def test_an_unknown_scope_is_refused_with_the_known_ones(value: object) -> None:
     with pytest.raises(InvalidInput, match="read, operate or admin"):
         checked_scope(value)
 
 
 @pytest.mark.requirement("S2")
-def test_a_key_opens_until_it_expires_or_is_revoked() -> None:
+def test_a_key_is_valid_until_it_expires_or_is_revoked() -> None:
     ending = key(expires_at=NOW + timedelta(seconds=1))
     assert key().state(NOW) == ending.state(NOW) == "active"
     assert ending.state(NOW + timedelta(seconds=1)) == "expired"

@@ -1,4 +1,4 @@
-"""The bucket: whoever keeps to the rate is never refused, whoever does not gets the rate."""
+"""The token bucket: a client within the rate is never refused, a faster one gets the rate."""
 
 import pytest
 from hypothesis import given
@@ -19,18 +19,18 @@ def granted(rate: float, moments: list[float]) -> list[float]:
 @pytest.mark.requirement("S2")
 @given(rate=st.floats(0.01, 10_000), many=st.integers(1, 300))
 def test_a_steady_client_is_never_refused(rate: float, many: int) -> None:
-    # A little slower than the rate: sums of steps are not exact.
+    # A little slower than the rate: sums of floats are not exact.
     moments = [n / rate * (1 + 1e-9) for n in range(many)]
     assert granted(rate, moments) == moments
 
 
 @pytest.mark.requirement("S2")
-def test_a_greedy_client_gets_the_rate_and_no_less_for_being_refused() -> None:
+def test_a_client_above_the_rate_gets_exactly_the_rate() -> None:
     moments = [n / 1000 for n in range(10_000)]
     assert len(granted(10, moments)) == pytest.approx(10 + 10 * 10, abs=1)
 
 
-def test_the_wait_is_until_there_is_one_again() -> None:
+def test_the_wait_is_the_time_until_the_next_token() -> None:
     bucket = full(0.5, 0.0)
     bucket, wait = take(bucket, 0.5, 0.0)
     assert wait == 0

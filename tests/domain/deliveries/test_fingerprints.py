@@ -1,4 +1,4 @@
-"""Fingerprints: like errors have one, others have others."""
+"""Fingerprints: similar errors have the same one, different errors have different ones."""
 
 from time import process_time
 
@@ -39,13 +39,13 @@ UNLIKE = [
 
 
 @pytest.mark.parametrize(("one", "other"), ALIKE)
-def test_what_differs_only_in_particulars_is_alike(one: str, other: str) -> None:
+def test_errors_that_differ_only_in_details_have_the_same_fingerprint(one: str, other: str) -> None:
     assert shape(one) == shape(other)
     assert fingerprint("unknown", one) == fingerprint("unknown", other)
 
 
 @pytest.mark.parametrize(("one", "other"), UNLIKE)
-def test_what_happened_otherwise_is_not_alike(one: str, other: str) -> None:
+def test_different_errors_have_different_fingerprints(one: str, other: str) -> None:
     assert fingerprint("unknown", one) != fingerprint("unknown", other)
 
 
@@ -55,7 +55,9 @@ def test_another_reason_is_another_group() -> None:
 
 
 @given(st.text(), st.none() | st.text())
-def test_it_is_sixteen_hex_characters_for_whatever_comes(reason: str, error: str | None) -> None:
+def test_a_fingerprint_has_sixteen_hex_characters_for_any_error(
+    reason: str, error: str | None
+) -> None:
     found = fingerprint(reason, error)
     assert len(found) == 16
     assert set(found) <= set("0123456789abcdef")
@@ -64,12 +66,12 @@ def test_it_is_sixteen_hex_characters_for_whatever_comes(reason: str, error: str
 
 @given(st.integers(0, 10**12), st.uuids(), st.integers(0, 2**40))
 def test_ids_and_numbers_never_matter(number: int, id: object, address: int) -> None:
-    told = f"delivery {id} of customer {number} at {hex(address)} failed"
-    assert shape(told) == "delivery ? of customer ? at ? failed"
+    error = f"delivery {id} of customer {number} at {hex(address)} failed"
+    assert shape(error) == "delivery ? of customer ? at ? failed"
 
 
 @pytest.mark.parametrize("part", ["xyz", "x.", "x-", "x' ", "7.x", "x@"])
-def test_a_long_word_holds_nobody_up(part: str) -> None:
+def test_a_long_word_takes_linear_time(part: str) -> None:
     began = process_time()
     fingerprint("unknown", part * 10_000)
-    assert process_time() - began < 2, "twice as long, it must not take four times as long"
+    assert process_time() - began < 2, "twice the length must not take four times as long"

@@ -1,4 +1,4 @@
-"""Names that duly gives."""
+"""The ids and tokens that duly makes."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,9 @@ chances = st.integers(0, 2**74 - 1)
 
 
 @given(moments, chances, moments, chances)
-def test_ids_sort_by_time_then_by_chance(moment: int, chance: int, later: int, other: int) -> None:
+def test_ids_sort_by_time_then_by_their_random_part(
+    moment: int, chance: int, later: int, other: int
+) -> None:
     first, second = delivery_id(moment, chance), delivery_id(later, other)
     assert (first < second) == ((moment, chance) < (later, other))
 
@@ -32,7 +34,7 @@ def test_an_id_is_a_uuid_of_version_seven(moment: int, chance: int) -> None:
 
 
 @given(st.integers(1, 2**30), st.integers(0, CLAIMS_PER_WORKER - 1))
-def test_a_token_tells_its_worker(worker: int, claim: int) -> None:
+def test_a_token_contains_its_worker(worker: int, claim: int) -> None:
     assert worker_of(token(worker, claim)) == worker
     assert token(worker, claim) < 2**63
 
@@ -54,7 +56,7 @@ def test_ids_do_not_go_back_with_the_clock() -> None:
     assert chance.delivery_id() > before
 
 
-def test_the_beginning_of_an_id_has_at_least_four_characters() -> None:
+def test_the_prefix_of_an_id_has_at_least_four_characters() -> None:
     assert checked_beginning("01A1-e5") == "01a1e5"
     with pytest.raises(InvalidInput, match="is too short; give 4 characters"):
         checked_beginning("01a")

@@ -1,4 +1,4 @@
-"""What follows from an outcome, for every outcome and every number of crashes."""
+"""The settlement of every outcome, with every number of crashes."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -82,7 +82,7 @@ def decided(claimed: Claimed, outcome: Outcome, plan: RetryPlan = PLAN) -> Settl
 
 
 @given(outcomes, plans, st.integers(0, 5), st.integers(0, 6))
-def test_whatever_comes_the_settlement_is_sound(
+def test_the_settlement_of_any_outcome_is_valid(
     outcome: Outcome, plan: RetryPlan, attempt: int, crashes: int
 ) -> None:
     claimed = held(attempt, crashes)
@@ -101,7 +101,7 @@ def test_whatever_comes_the_settlement_is_sound(
 
 @pytest.mark.requirement("F3")
 @given(plans, st.lists(outcomes, min_size=12, max_size=30))
-def test_attempts_never_pass_the_limit_along_any_history(
+def test_attempts_never_exceed_the_limit_in_any_history(
     plan: RetryPlan, history: list[Outcome]
 ) -> None:
     claimed, spent = held(), 0
@@ -116,7 +116,7 @@ def test_attempts_never_pass_the_limit_along_any_history(
 
 @pytest.mark.requirement("F3")
 @given(plans, st.integers(0, 3))
-def test_a_delivery_that_always_kills_its_worker_dies_within_the_limits(
+def test_a_delivery_that_always_crashes_its_worker_is_dead_within_the_limits(
     plan: RetryPlan, attempt: int
 ) -> None:
     claimed, deaths = held(min(attempt, attempts_allowed(plan) - 1)), 0
@@ -131,7 +131,7 @@ def test_a_delivery_that_always_kills_its_worker_dies_within_the_limits(
 
 
 @pytest.mark.requirement("F3")
-def test_a_proven_killer_is_dead_as_poison() -> None:
+def test_a_delivery_that_crashed_alone_too_often_is_dead_as_poison() -> None:
     verdicts = []
     claimed = held()
     for _ in range(5):
@@ -150,7 +150,7 @@ def test_a_proven_killer_is_dead_as_poison() -> None:
 
 
 @pytest.mark.parametrize("crashes", range(RULE.suspect_after))
-def test_a_crash_in_company_spends_no_attempt(crashes: int) -> None:
+def test_a_crash_together_with_others_spends_no_attempt(crashes: int) -> None:
     found = decided(held(attempt=2, crashes=crashes), Crashed())
     assert (found.verdict, found.attempt) == (Verdict.RECLAIMED, 2)
     assert (found.crashes, found.wait, found.reason) == (crashes + 1, None, None)
@@ -170,57 +170,57 @@ def test_a_crash_alone_that_spends_the_last_attempt_is_poison() -> None:
 
 
 @pytest.mark.parametrize("crashes", range(5))
-def test_what_is_handed_back_keeps_its_crashes_and_spends_nothing(crashes: int) -> None:
+def test_a_released_delivery_keeps_its_crashes_and_spends_no_attempt(crashes: int) -> None:
     found = decided(held(attempt=2, crashes=crashes), Released())
     assert (found.verdict, found.attempt, found.crashes) == (Verdict.RELEASED, 2, crashes)
     assert (found.started_at, found.wait, found.reason) == (None, None, None)
 
 
 @pytest.mark.parametrize("outcome", [Completed(), Failed(Reason.UNKNOWN, "no"), Expired()])
-def test_any_other_end_clears_the_crashes(outcome: Outcome) -> None:
+def test_any_other_outcome_clears_the_crashes(outcome: Outcome) -> None:
     found = decided(held(crashes=3), outcome)
     assert (found.crashes, found.priority) == (0, 7)
 
 
-def test_what_expired_was_not_attempted() -> None:
+def test_an_expired_delivery_spends_no_attempt() -> None:
     found = decided(held(attempt=1), Expired())
     assert (found.verdict, found.attempt, found.reason) == (Verdict.EXPIRED, 1, "expired")
 
 
-def test_the_short_way_to_complete_decides_the_same() -> None:
+def test_the_fast_path_of_completion_decides_the_same() -> None:
     claimed, end = held(attempt=2), NOON + timedelta(seconds=1)
     assert complete(claimed, NOON, end) == decided(claimed, Completed())
 
 
 @pytest.mark.requirement("F3")
-def test_the_last_failure_is_the_end() -> None:
+def test_the_last_failed_attempt_is_dead() -> None:
     found = decided(held(attempt=3), Failed(Reason.TIMEOUT_EXCEEDED, "slow"))
     assert (found.verdict, found.attempt, found.wait) == (Verdict.DEAD, 4, None)
     assert (found.reason, found.error) == (Reason.TIMEOUT_EXCEEDED, "slow")
 
 
 @pytest.mark.requirement("F2")
-def test_a_wait_that_was_asked_for_replaces_the_plans_but_not_its_limit() -> None:
-    asked = Failed(Reason.UNKNOWN, "busy", after=5.5)
-    assert decided(held(attempt=2), asked).wait == 5.5
-    assert decided(held(attempt=3), asked).verdict is Verdict.DEAD
+def test_a_requested_wait_replaces_that_of_the_plan_but_not_its_limit() -> None:
+    busy = Failed(Reason.UNKNOWN, "busy", after=5.5)
+    assert decided(held(attempt=2), busy).wait == 5.5
+    assert decided(held(attempt=3), busy).verdict is Verdict.DEAD
 
 
-def test_a_failure_that_forbids_another_attempt_is_the_end() -> None:
+def test_a_failure_that_forbids_another_attempt_is_dead() -> None:
     found = decided(held(), Failed(Reason.UNKNOWN, "never", after=5, again=False))
     assert found.verdict is Verdict.DEAD
 
 
-def test_an_error_is_kept_short_and_fit_for_every_store() -> None:
+def test_an_error_is_cut_and_made_valid_for_every_store() -> None:
     found = decided(held(), Failed(Reason.UNKNOWN, "a\0b\ud800c" + "x" * 5000))
     assert found.error is not None
     assert found.error.startswith("a\N{REPLACEMENT CHARACTER}b?c")
     assert len(found.error) == LONGEST_ERROR
 
 
-def test_a_traceback_is_kept_short_and_fit_for_every_store() -> None:
-    told = "a\0b\ud800c" + "x" * 10_000
-    found = decided(held(), Failed(Reason.UNKNOWN, "no", traceback=told))
+def test_a_traceback_is_cut_and_made_valid_for_every_store() -> None:
+    text = "a\0b\ud800c" + "x" * 10_000
+    found = decided(held(), Failed(Reason.UNKNOWN, "no", traceback=text))
     assert found.traceback is not None
     assert found.traceback.startswith("a\N{REPLACEMENT CHARACTER}b?c")
     assert len(found.traceback) == LONGEST_TRACEBACK
@@ -228,6 +228,6 @@ def test_a_traceback_is_kept_short_and_fit_for_every_store() -> None:
 
 @pytest.mark.requirement("D8")
 @pytest.mark.parametrize("word", [*Verdict, "cancelled", "retried"])
-def test_every_move_of_the_history_is_drawn(word: str) -> None:
+def test_every_transition_of_the_history_is_in_the_drawing(word: str) -> None:
     before = BEFORE.get(word, State.PROCESSING)
     assert may_move(before, AFTER.get(word, State.PENDING))

@@ -1,4 +1,4 @@
-"""What may be taken in, and what is refused by name and with a remedy."""
+"""Accepted and refused values of a delivery: each error has the field and a remedy."""
 
 import dataclasses
 import json
@@ -71,18 +71,18 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_any_json_value_is_read_back_as_it_was(value: Any) -> None:
+def test_any_json_value_is_read_back_unchanged(value: Any) -> None:
     assert json.loads(payload_bytes(value)) == value
 
 
 @given(json_values, st.sampled_from([None, 1]))
-def test_bytes_are_taken_exactly_as_they_are(value: Any, indent: int | None) -> None:
+def test_bytes_are_stored_unchanged(value: Any, indent: int | None) -> None:
     data = json.dumps(value, indent=indent).encode()
     assert payload_bytes(data) == data
 
 
 @pytest.mark.parametrize("kind", [Dataclass, Struct, Model])
-def test_structs_dataclasses_and_models_are_written_as_their_fields(kind: Any) -> None:
+def test_structs_dataclasses_and_models_are_encoded_as_their_fields(kind: Any) -> None:
     data = payload_bytes(kind(number=7, moment=NOON))
     assert json.loads(data) == {"number": 7, "moment": "2026-11-16T12:00:00Z"}
 
@@ -100,7 +100,7 @@ def test_structs_dataclasses_and_models_are_written_as_their_fields(kind: Any) -
         "[{" * 200,
     ],
 )
-def test_odd_but_honest_values_are_taken(taken: Any) -> None:
+def test_unusual_but_valid_values_are_accepted(taken: Any) -> None:
     data = payload_bytes(taken)
     assert data == taken or msgspec.json.decode(data) == taken
 
@@ -133,13 +133,13 @@ def test_odd_but_honest_values_are_taken(taken: Any) -> None:
         ({(1, 2): 3}, "cannot be written as JSON"),
     ],
 )
-def test_what_is_not_json_is_refused_with_its_reason(refused: Any, why: str) -> None:
+def test_values_that_are_not_json_are_refused_with_a_reason(refused: Any, why: str) -> None:
     with pytest.raises(InvalidInput, match=why) as error:
         payload_bytes(refused)
     assert error.value.field == "payload"
 
 
-def test_the_size_counts_in_bytes_and_the_remedy_is_named() -> None:
+def test_the_size_is_counted_in_bytes_and_the_error_has_a_remedy() -> None:
     assert len(payload_bytes("x" * 98, limit=100)) == 100
     with pytest.raises(InvalidInput, match="101 bytes are more than the 100 allowed; store the"):
         payload_bytes("x" * 99, limit=100)
@@ -173,7 +173,7 @@ def test_the_size_counts_in_bytes_and_the_remedy_is_named() -> None:
         ),
     ],
 )
-def test_good_values_are_taken_in_their_usual_form(check: Any, value: Any, expected: Any) -> None:
+def test_valid_values_are_normalized(check: Any, value: Any, expected: Any) -> None:
     assert check(value) == expected
 
 
@@ -215,15 +215,13 @@ def test_good_values_are_taken_in_their_usual_form(check: Any, value: Any, expec
         ],
     ],
 )
-def test_bad_values_are_refused_by_the_name_of_their_field(
-    field: str, check: Any, value: Any
-) -> None:
+def test_invalid_values_are_refused_with_their_field(field: str, check: Any, value: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
         check(value)
     assert refused.value.field == field
     assert str(refused.value).startswith(f"{field}: ")
 
 
-def test_the_remedy_for_a_naive_moment_is_named() -> None:
+def test_the_error_for_a_naive_moment_has_a_remedy() -> None:
     with pytest.raises(InvalidInput, match=r"no time zone; give one, as in datetime.now\(UTC\)"):
         checked_moment("at", datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point

@@ -67,7 +67,7 @@ def test_no_plan_allows_more_attempts_than_its_limit(
 
 
 @given(plain, st.sampled_from(OFTEN), st.integers(1, 1200))
-def test_a_plan_goes_on_until_its_attempts_are_spent(
+def test_a_plan_continues_until_its_attempts_are_spent(
     plan: RetryPlan, reason: Reason, failures: int
 ) -> None:
     assert (next_delay(plan, reason, failures, 0.0) is None) == (failures >= plan.attempts)
@@ -79,7 +79,7 @@ def test_the_default_is_thirty_seconds_doubling_to_an_hour_ten_times() -> None:
     assert retry.DEFAULT.delay(1, 1.0) == 36.0
 
 
-def test_listed_delays_are_taken_in_their_order() -> None:
+def test_listed_delays_are_used_in_order() -> None:
     plan = retry.WEBHOOK
     waits = [next_delay(plan, Reason.TRANSPORT_UNAVAILABLE, each, 0.7) for each in range(1, 6)]
     assert waits == [30, 120, 600, None, None]
@@ -93,7 +93,7 @@ def test_without_retry_there_is_one_attempt() -> None:
 
 @pytest.mark.requirement("F1")
 @pytest.mark.parametrize("reason", sorted(NEVER_AGAIN))
-def test_what_cannot_get_better_is_retried_only_by_a_rule(reason: Reason) -> None:
+def test_permanent_failures_are_retried_only_by_a_rule(reason: Reason) -> None:
     plan = exponential()
     assert next_delay(plan, reason, 1, 0.0) is None
     assert next_delay(plan.on(reason, delays(7, 8)), reason, 2, 0.0) == 8
@@ -101,7 +101,7 @@ def test_what_cannot_get_better_is_retried_only_by_a_rule(reason: Reason) -> Non
 
 
 @pytest.mark.requirement("F1")
-def test_a_rule_holds_for_its_own_reason_only() -> None:
+def test_a_rule_applies_only_to_its_reason() -> None:
     plan = exponential(base=10, jitter=0).on("timeout_exceeded", delays(1)).on("unknown", no_retry)
     assert next_delay(plan, Reason.TIMEOUT_EXCEEDED, 1, 0.0) == 1
     assert next_delay(plan, Reason.UNKNOWN, 1, 0.0) is None
@@ -109,7 +109,7 @@ def test_a_rule_holds_for_its_own_reason_only() -> None:
 
 
 @given(ruled(), st.integers(1, 1200), fractions)
-def test_poison_is_never_tried_again(plan: RetryPlan, failures: int, spread: float) -> None:
+def test_poison_is_never_retried(plan: RetryPlan, failures: int, spread: float) -> None:
     assert next_delay(plan, Reason.POISON_MESSAGE, failures, spread) is None
 
 
@@ -134,7 +134,7 @@ def test_a_plan_is_the_same_after_it_was_stored(plan: RetryPlan) -> None:
         ("reason", lambda: exponential().on("bad mood", no_retry)),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused_by_name(field: str, make: object) -> None:
+def test_an_invalid_plan_is_refused_with_its_field(field: str, make: object) -> None:
     with pytest.raises(InvalidInput) as refused:
         make()  # type: ignore[operator]
     assert refused.value.field == field

@@ -1,4 +1,4 @@
-"""Which answers are tried again: said with a plan, in each of its forms, or refused."""
+"""`retry_on` of a plan, in each of its forms: which answers are retried."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -39,27 +39,27 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", FORMS)
-def test_the_answers_to_try_again_are_said_with_the_plan(text: str) -> None:
+def test_a_plan_has_the_answers_that_are_retried(text: str) -> None:
     plan = plan_from_text("retry", text)
     assert plan == FORMS[text]
     assert retry.decode(retry.encode_checked(plan)) == plan
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_no_status_is_refused(text: str) -> None:
+def test_an_invalid_status_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         plan_from_text("retry", text)
     assert WRONG[text] in refused.value.problem
 
 
 @pytest.mark.parametrize("given", ["5xx", "404", [True], [404.0], [200], None, b"4xx", [410]])
-def test_python_refuses_the_same(given: Any) -> None:
+def test_an_invalid_status_is_refused_in_python_too(given: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
         delays(1, retry_on=given)
     assert refused.value.field == "retry_on"
 
 
-def test_all_of_4xx_is_every_one_but_gone() -> None:
+def test_4xx_is_every_status_except_410() -> None:
     every = exponential(retry_on="4xx")
     found = {status for status in range(100, 600) if every.retries_on(status)}
     assert found == set(range(400, 500)) - {410}
@@ -77,6 +77,6 @@ def test_all_of_4xx_is_every_one_but_gone() -> None:
         (101, ""),
     ],
 )
-def test_an_answer_that_ends_it_says_what_to_do(status: int, advice: str) -> None:
+def test_the_error_of_a_final_answer_has_a_remedy(status: int, advice: str) -> None:
     outcome: Any = outcome_of(status, None, NOW, "{}")
     assert (outcome.error, outcome.advice) == (f"it answered {status}", advice)

@@ -1,4 +1,4 @@
-"""Retry plans as people write them, and what is wrong with those that are none."""
+"""Retry plans as text and as JSON, and the errors of invalid ones."""
 
 import pytest
 
@@ -50,12 +50,12 @@ WRONG_JSON = {
 
 
 @pytest.mark.parametrize("text", PLANS)
-def test_a_plan_is_read_as_it_is_written(text: str) -> None:
+def test_a_plan_is_read_back_from_its_text(text: str) -> None:
     assert plan_from_text("retry", text) == PLANS[text]
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_no_plan_is_refused_and_told_what_would_be_one(text: str) -> None:
+def test_an_invalid_plan_is_refused_with_a_valid_example(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         plan_from_text("retry", text)
     assert refused.value.field == "retry"
@@ -64,7 +64,7 @@ def test_what_is_no_plan_is_refused_and_told_what_would_be_one(text: str) -> Non
 
 
 @pytest.mark.parametrize("text", WRONG_JSON)
-def test_a_document_that_is_no_plan_is_refused_by_its_field(text: str) -> None:
+def test_an_invalid_document_is_refused_with_its_field(text: str) -> None:
     field, problem = WRONG_JSON[text]
     with pytest.raises(InvalidInput) as refused:
         plan_from_text("retry", text)
@@ -81,7 +81,7 @@ def test_a_document_that_is_no_plan_is_refused_by_its_field(text: str) -> None:
         (no_retry.on("unknown", Exponential(attempts=0)), "retry.rules[...].attempts"),
     ],
 )
-def test_a_plan_put_together_by_hand_is_stored_only_if_it_can_be_read(
+def test_a_plan_built_in_python_is_stored_only_if_it_can_be_read(
     plan: retry_plan.RetryPlan, field: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
@@ -89,7 +89,7 @@ def test_a_plan_put_together_by_hand_is_stored_only_if_it_can_be_read(
     assert refused.value.field == field
 
 
-def test_rules_of_rules_end_somewhere() -> None:
+def test_the_nesting_of_rules_is_limited() -> None:
     plan: retry_plan.RetryPlan = delays(1)
     for _ in range(retry_plan.DEEPEST):
         plan = no_retry.on("unknown", plan)
@@ -98,7 +98,7 @@ def test_rules_of_rules_end_somewhere() -> None:
         retry.encode_checked(no_retry.on("unknown", plan))
 
 
-def test_a_default_plan_that_is_none_is_a_bad_setting() -> None:
+def test_an_invalid_default_plan_is_an_invalid_setting() -> None:
     assert load({"retry": "delays:1"}, {}).plan == delays(1)
     assert load({}, {}).plan is None
     with pytest.raises(BadSetting, match="retry: 'often' from DULY_RETRY is not valid"):
@@ -107,7 +107,7 @@ def test_a_default_plan_that_is_none_is_a_bad_setting() -> None:
 
 
 @pytest.mark.parametrize("opening", ['{"a":', '{"type":"none","rules":{"unknown":'])
-def test_a_document_nested_too_deep_to_be_read_is_refused(opening: str) -> None:
+def test_a_document_that_is_nested_too_deeply_is_refused(opening: str) -> None:
     text = opening * 100_000
     with pytest.raises(InvalidInput, match="nested too deep"):
         plan_from_text("retry", text)

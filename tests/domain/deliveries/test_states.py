@@ -1,4 +1,4 @@
-"""The drawing of the states."""
+"""The transitions between the states of a delivery."""
 
 import pytest
 
@@ -21,11 +21,11 @@ DRAWN = {
 
 @pytest.mark.parametrize("before", State)
 @pytest.mark.parametrize("after", State)
-def test_only_drawn_moves_are_allowed(before: State, after: State) -> None:
+def test_only_transitions_in_the_drawing_are_allowed(before: State, after: State) -> None:
     assert may_move(before, after) == ((before, after) in DRAWN)
 
 
-def test_what_is_finished_moves_only_when_an_operator_retries_or_discards_it() -> None:
+def test_a_finished_delivery_changes_only_by_a_retry_or_a_discard() -> None:
     assert {state: set(MOVES[state]) for state in FINISHED} == {
         State.COMPLETED: set(),
         State.CANCELLED: set(),

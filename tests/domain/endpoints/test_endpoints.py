@@ -1,4 +1,4 @@
-"""Endpoints as values: why their deliveries wait, and what is never told of them."""
+"""Endpoints as values: why their deliveries wait, and that their secrets are never shown."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,16 +32,16 @@ def billing(**changes: Any) -> StoredEndpoint:
 
 
 @pytest.mark.requirement("C8")
-def test_an_active_endpoint_keeps_nobody_waiting() -> None:
+def test_deliveries_to_an_active_endpoint_do_not_wait() -> None:
     assert why_shut("billing", billing()) is None
     assert why_waiting("billing", billing()) is None
 
 
 @pytest.mark.requirement("C8")
-def test_a_shut_one_says_since_when_and_what_opens_it() -> None:
+def test_a_paused_endpoint_has_since_when_and_how_to_resume_it() -> None:
     paused = billing(state=EndpointState.PAUSED, state_reason="holidays")
-    said = "endpoint billing is paused since 2026-03-01 12:00:00Z (holidays); "
-    assert why_shut("billing", paused) == said + "duly endpoints resume billing"
+    reason = "endpoint billing is paused since 2026-03-01 12:00:00Z (holidays); "
+    assert why_shut("billing", paused) == reason + "duly endpoints resume billing"
     silent = billing(state=EndpointState.DISABLED)
     assert "disabled since 2026-03-01 12:00:00Z; duly" in str(why_shut("billing", silent))
     assert why_waiting("billing", paused) == why_shut("billing", paused)
@@ -50,7 +50,7 @@ def test_a_shut_one_says_since_when_and_what_opens_it() -> None:
 
 @pytest.mark.requirement("F9")
 @pytest.mark.parametrize(("probing", "when"), [(False, "at 2026-03-01 12:00:10Z"), (True, "now")])
-def test_an_open_circuit_opens_by_itself_and_says_when(probing: bool, when: str) -> None:
+def test_an_open_circuit_has_the_time_of_its_next_probe(probing: bool, when: str) -> None:
     gate = Gate(failures=7, first_failed_at=NOW, opened_at=NOW, probe_at=LATER, probing=probing)
     opened = billing(gate=gate)
     assert why_shut("billing", opened) is None
@@ -71,7 +71,7 @@ def test_headers_that_look_like_credentials_are_hidden() -> None:
 
 
 @pytest.mark.requirement("C6")
-def test_nothing_that_is_printed_by_accident_tells_a_secret() -> None:
+def test_the_repr_of_an_endpoint_has_no_secret() -> None:
     environment = {"DULY_SECRET_KEY": SECRET, "DULY_DATABASE": "postgresql://me:hunter2@host/x"}
     for value in (
         billing(),

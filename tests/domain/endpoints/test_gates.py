@@ -1,4 +1,4 @@
-"""The gate before a target: its circuit, its rate, and how many at once."""
+"""The gate of a target: its circuit, its rate, and how many deliveries at once."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -32,7 +32,7 @@ def opened() -> Gate:
     return failed(Gate(), OPENS_AFTER, NOW)
 
 
-def test_a_target_without_trouble_or_limits_takes_all() -> None:
+def test_a_target_without_failures_or_limits_accepts_all() -> None:
     assert admit(Gate(), ANY, 70, 10, 20, NOW) == (Gate(), Pass(70))
 
 
@@ -48,19 +48,19 @@ def test_a_circuit_opens_after_five_failures_in_a_row() -> None:
 
 
 @pytest.mark.requirement("F9")
-def test_a_success_between_failures_keeps_it_closed() -> None:
+def test_a_success_between_failures_keeps_the_circuit_closed() -> None:
     gate = succeeded(failed(Gate(), OPENS_AFTER - 1, NOW))
     assert failed(gate, OPENS_AFTER - 1, NOW).circuit is Circuit.CLOSED
 
 
 @pytest.mark.requirement("F9")
-def test_an_open_circuit_lets_nothing_through_before_its_probe() -> None:
+def test_an_open_circuit_allows_nothing_before_its_probe() -> None:
     gate = opened()
     assert admit(gate, ANY, 50, 0, 0, NOW) == (gate, Pass(0, NOW + FIRST_REST))
 
 
 @pytest.mark.requirement("F9")
-def test_one_probe_goes_at_a_time_and_another_only_if_it_never_returns() -> None:
+def test_one_probe_runs_at_a_time_and_another_only_if_it_never_returns() -> None:
     later = NOW + FIRST_REST
     probing, passed = admit(opened(), ANY, 50, 0, 0, later)
     assert (probing.circuit, passed.many) == (Circuit.PROBING, 1)
@@ -82,7 +82,7 @@ def test_a_failed_probe_waits_twice_as_long_up_to_five_minutes() -> None:
 
 
 @pytest.mark.requirement("F9")
-def test_late_failures_of_before_do_not_put_the_probe_off() -> None:
+def test_late_failures_of_earlier_attempts_do_not_delay_the_probe() -> None:
     gate = failed(opened(), 40, NOW + seconds(8))
     assert gate.probe_at == NOW + FIRST_REST
 
@@ -94,16 +94,16 @@ def test_a_success_closes_the_circuit_and_forgets_everything() -> None:
 
 
 @pytest.mark.requirement("F9")
-def test_five_days_of_nothing_but_failures_are_enough() -> None:
+def test_five_days_of_only_failures_disable_an_endpoint() -> None:
     gate = opened()
     assert not is_given_up(gate, NOW + GIVES_UP_AFTER - seconds(1))
     assert is_given_up(gate, NOW + GIVES_UP_AFTER)
     few = failed(Gate(), OPENS_AFTER - 1, NOW)
-    assert not is_given_up(few, NOW + GIVES_UP_AFTER), "two mishaps a week apart are no proof"
+    assert not is_given_up(few, NOW + GIVES_UP_AFTER), "two failures a week apart are not enough"
 
 
 @pytest.mark.requirement("C8")
-def test_no_more_are_let_through_than_may_be_under_way_here_and_elsewhere() -> None:
+def test_the_limit_of_running_deliveries_counts_all_workers() -> None:
     limits = TargetLimits(in_flight=10)
     assert admit(Gate(), limits, 50, 2, 3, NOW)[1].many == 5
     assert admit(Gate(), limits, 50, 4, 6, NOW)[1].many == 0
@@ -113,7 +113,7 @@ def test_no_more_are_let_through_than_may_be_under_way_here_and_elsewhere() -> N
 @pytest.mark.requirement("C8")
 @pytest.mark.parametrize("rate", [0.5, 3.0, 50.0, 777.0])
 @pytest.mark.parametrize("step", [0.004, 0.05, 0.37])
-def test_a_rate_holds_in_the_long_run_however_often_it_is_asked(rate: float, step: float) -> None:
+def test_the_rate_is_kept_however_often_the_gate_is_checked(rate: float, step: float) -> None:
     gate, now, sent, length = Gate(), NOW, 0, 60.0
     while now < NOW + seconds(length):
         gate, passed = admit(gate, TargetLimits(rate), 10_000, 0, 0, now)
@@ -126,14 +126,14 @@ def test_a_rate_holds_in_the_long_run_however_often_it_is_asked(rate: float, ste
 
 
 @pytest.mark.requirement("C8")
-def test_after_a_rest_only_a_short_burst_goes_at_once() -> None:
+def test_after_a_rest_only_a_short_burst_is_allowed() -> None:
     limits = TargetLimits(rate=50.0)
     gate, _ = admit(Gate(), limits, 1, 0, 0, NOW)
     assert admit(gate, limits, 1000, 0, 0, NOW + seconds(3600))[1].many == 6
 
 
 @pytest.mark.requirement("C8")
-def test_it_says_when_asking_again_is_worth_it() -> None:
+def test_a_closed_gate_has_the_time_of_the_next_check() -> None:
     limits = TargetLimits(rate=50.0)
     gate, passed = admit(Gate(), limits, 1000, 0, 0, NOW)
     assert passed.again_at is not None
@@ -142,13 +142,13 @@ def test_it_says_when_asking_again_is_worth_it() -> None:
 
 
 @pytest.mark.requirement("C8")
-def test_the_rate_goes_on_where_it_was_after_a_circuit_closed() -> None:
+def test_the_rate_continues_unchanged_after_a_circuit_closed() -> None:
     gate, _ = admit(Gate(), TargetLimits(rate=1.0), 1, 0, 0, NOW)
     assert succeeded(gate).paced_at == gate.paced_at
 
 
 @pytest.mark.requirement("C8")
-def test_a_clock_that_steps_back_lets_nothing_through_and_takes_nothing_back() -> None:
+def test_a_clock_that_steps_back_allows_nothing_more() -> None:
     limits = TargetLimits(rate=50.0)
     gate, _ = admit(Gate(), limits, 1000, 0, 0, NOW)
     later, passed = admit(gate, limits, 1000, 0, 0, NOW - seconds(5))

@@ -36,12 +36,12 @@ def test_a_known_message_has_the_known_signature() -> None:
 
 
 @pytest.mark.requirement("C6")
-def test_what_was_signed_is_accepted_and_tells_its_id() -> None:
+def test_a_signed_message_is_accepted_and_has_its_id() -> None:
     assert check([secret_key(SECRET)], headers(), BODY, NOW) == ID
 
 
 @pytest.mark.requirement("C6")
-def test_while_keys_are_changed_either_of_them_will_do() -> None:
+def test_during_a_rotation_either_key_is_accepted() -> None:
     old, new = secret_key(SECRET), b"n" * 32
     both = signatures([old, new], ID, SENT, BODY)
     assert both.count("v1,") == 2
@@ -51,7 +51,7 @@ def test_while_keys_are_changed_either_of_them_will_do() -> None:
 
 @pytest.mark.requirement("C6")
 @pytest.mark.parametrize(
-    ("given", "body", "said"),
+    ("given", "body", "message"),
     [
         (headers(), BODY + b" ", "no signature matches"),
         (headers("v1,AAAA"), BODY, "no signature matches"),
@@ -68,8 +68,8 @@ def test_while_keys_are_changed_either_of_them_will_do() -> None:
         (headers("v1,é"), BODY, "no signature matches"),
     ],
 )
-def test_anything_else_is_refused(given: dict[str, str], body: bytes, said: str) -> None:
-    with pytest.raises(SignatureRefused, match=said):
+def test_anything_else_is_refused(given: dict[str, str], body: bytes, message: str) -> None:
+    with pytest.raises(SignatureRefused, match=message):
         check([secret_key(SECRET)], given, body, NOW)
 
 
@@ -83,18 +83,18 @@ def test_an_id_cannot_reach_into_the_body_of_another_message() -> None:
 
 
 @pytest.mark.requirement("C6")
-def test_the_receiver_may_be_more_patient() -> None:
+def test_the_receiver_may_have_a_larger_tolerance() -> None:
     late = NOW + timedelta(minutes=20)
     assert check([secret_key(SECRET)], headers(), BODY, late, timedelta(hours=1)) == ID
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_!!!!", "whsec_c2hvcnQ=", "x" * 200])
-def test_a_secret_that_is_none_is_refused(secret: str) -> None:
+def test_an_invalid_secret_is_refused(secret: str) -> None:
     with pytest.raises(InvalidInput, match="secret"):
         secret_key(secret)
 
 
-def test_a_key_and_its_secret_lead_to_each_other() -> None:
+def test_a_key_and_its_secret_can_be_converted_into_each_other() -> None:
     assert secret_key(new_secret(bytes(range(32)))) == bytes(range(32))
 
 
@@ -104,7 +104,7 @@ def test_a_secret_needs_no_padding() -> None:
     assert secret_key(padded.rstrip("=")) == bytes(range(25))
 
 
-def test_several_secrets_are_given_in_any_usual_way() -> None:
+def test_several_secrets_can_be_given_in_several_forms() -> None:
     other = new_secret(b"o" * 32)
     keys = [secret_key(SECRET), b"o" * 32]
     assert secret_keys(f"{SECRET}  {other}\n") == keys
@@ -112,6 +112,6 @@ def test_several_secrets_are_given_in_any_usual_way() -> None:
 
 
 @pytest.mark.parametrize("none", ["", " ", [], None])
-def test_no_secret_at_all_is_refused(none: object) -> None:
+def test_a_missing_secret_is_refused(none: object) -> None:
     with pytest.raises(InvalidInput, match="secret: there is none"):
         secret_keys(none)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Webhooks: what may be said of them, and what their answers mean."""
+"""Webhooks: their options, and what the answers mean."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,11 +27,11 @@ NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
         ("http://[2001:db8::1]:80/x", "http://[2001:db8::1]"),
     ],
 )
-def test_an_origin_is_scheme_host_and_port_in_their_usual_spelling(url: str, origin: str) -> None:
+def test_an_origin_is_the_normalized_scheme_host_and_port(url: str, origin: str) -> None:
     assert webhook(url).origin == origin
 
 
-def test_a_webhook_comes_back_as_it_was_stored() -> None:
+def test_a_webhook_is_read_back_as_it_was_stored() -> None:
     given = webhook("https://example.org/x", method="PUT", headers={"X-Team": "7"}, timeout=5)
     assert decode_webhook(encode_webhook(given)) == given
 
@@ -75,7 +75,7 @@ def test_a_webhook_comes_back_as_it_was_stored() -> None:
         ({"timeout": True}, "timeout"),
     ],
 )
-def test_a_bad_part_is_refused_by_its_name(arguments: dict[str, Any], field: str) -> None:
+def test_an_invalid_option_is_refused_with_its_field(arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         webhook(**{"url": "https://example.org/hook"} | arguments)
     assert caught.value.field == field
@@ -83,13 +83,13 @@ def test_a_bad_part_is_refused_by_its_name(arguments: dict[str, Any], field: str
 
 @pytest.mark.requirement("C5")
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-def test_two_hundreds_complete(status: int) -> None:
+def test_a_2xx_answer_completes_the_delivery(status: int) -> None:
     assert outcome_of(status, None, NOW, "kept") == Completed("kept")
 
 
 @pytest.mark.requirement("C5")
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 599])
-def test_what_may_pass_is_tried_again(status: int) -> None:
+def test_a_temporary_failure_is_retried(status: int) -> None:
     outcome = outcome_of(status, None, NOW, "kept")
     assert isinstance(outcome, Failed)
     assert (outcome.reason, outcome.again, outcome.answer) == ("dependency_failure", None, "kept")
@@ -99,7 +99,7 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
 @pytest.mark.parametrize(
     "status", [100, 300, 301, 302, 304, 307, 308, 400, 401, 403, 404, 410, 422]
 )
-def test_what_will_not_pass_ends_at_once(status: int) -> None:
+def test_a_permanent_failure_is_dead_at_once(status: int) -> None:
     outcome = outcome_of(status, "30", NOW, "kept")
     assert isinstance(outcome, Failed)
     assert (outcome.reason, outcome.again) == ("validation_failure", False)

@@ -1,4 +1,4 @@
-"""Alerts: from figures to what is raised and cleared."""
+"""Alerts: which ones are raised and cleared for given figures."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -54,11 +54,11 @@ def test_each_figure_at_its_limit_is_an_alert(figures: dict[str, object], kind: 
         {"endpoints_paused": ["a"]},
     ],
 )
-def test_below_its_limit_none_is(figures: dict[str, object]) -> None:
+def test_a_figure_below_its_limit_is_no_alert(figures: dict[str, object]) -> None:
     assert raised(changes(watched(**figures), LIMITS, [])) == []  # type: ignore[arg-type]
 
 
-def test_each_circuit_and_each_disabled_endpoint_is_an_alert_of_its_own() -> None:
+def test_each_open_circuit_and_each_disabled_endpoint_has_its_own_alert() -> None:
     figures = watched(
         circuits_open=["https://a"], circuits_probing=["endpoint:b"], endpoints_disabled=["c"]
     )
@@ -69,14 +69,14 @@ def test_each_circuit_and_each_disabled_endpoint_is_an_alert_of_its_own() -> Non
     assert found.cleared == []
 
 
-def test_what_is_raised_is_not_raised_again_and_ends_below_half_its_limit() -> None:
+def test_an_alert_is_raised_once_and_cleared_below_half_its_limit() -> None:
     late = known(AlertKind.LATE_DELIVERIES)
     hovering = changes(watched(late=50), LIMITS, [late])
     assert (hovering.raised, hovering.cleared) == ([], [])
     assert changes(watched(late=49), LIMITS, [late]).cleared == [late]
 
 
-def test_a_happening_is_an_alert_until_it_was_quiet_for_a_while() -> None:
+def test_an_alert_for_an_event_is_cleared_after_a_quiet_time() -> None:
     jumped = {AlertKind.CLOCK_JUMPED: "it stepped"}
     assert raised(changes(watched(jumped), LIMITS, [])) == [("clock_jumped", "")]
     lately = known(AlertKind.CLOCK_JUMPED, ago=timedelta(minutes=14))

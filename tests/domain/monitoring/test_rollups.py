@@ -1,4 +1,4 @@
-"""Rollups: spans, steps and what came since."""
+"""Rollups: spans, steps and differences."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +16,7 @@ def at(minute: int) -> datetime:
     return datetime(2026, 5, 1, 12, minute, tzinfo=UTC)
 
 
-def test_a_span_reaches_from_whole_step_to_whole_step_and_has_all_of_them() -> None:
+def test_a_span_starts_and_ends_at_whole_steps_and_has_all_of_them() -> None:
     span = checked_span(120, None, 60, NOW)
     assert (span.since, span.until) == (at(28), at(31))
     series = filled(span, {at(29): Counts(completed=7, run_seconds=0.5)})
@@ -40,9 +40,7 @@ def test_a_span_reaches_from_whole_step_to_whole_step_and_has_all_of_them() -> N
         (60, datetime(2026, 5, 1), 60, "until"),  # noqa: DTZ001
     ],
 )
-def test_a_span_that_cannot_be_is_refused(
-    since: object, until: object, step: float, field: str
-) -> None:
+def test_an_invalid_span_is_refused(since: object, until: object, step: float, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         checked_span(since, until, step, NOW)  # type: ignore[arg-type]
     assert refused.value.field == field
@@ -56,7 +54,7 @@ def test_tallies_add_and_subtract() -> None:
     assert some
 
 
-def test_what_came_to_the_minutes_counts_new_ones_whole_and_known_ones_by_what_was_added() -> None:
+def test_the_difference_has_new_minutes_in_full_and_the_increase_of_known_ones() -> None:
     before = {at(28): Counts(completed=5), at(29): Counts(completed=10)}
     now = {
         at(27): Counts(completed=99),

@@ -1,4 +1,4 @@
-"""What people may say of a schedule: taken as meant, or refused by the name of the field."""
+"""The options of a schedule: normalized, or refused with their field."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -23,7 +23,7 @@ def declared(**options: Any) -> tuple[ScheduleTiming, Contents]:
 
 
 @pytest.mark.requirement("C3", "C4")
-def test_what_is_left_out_has_its_defaults() -> None:
+def test_omitted_options_have_defaults() -> None:
     assert declared() == (
         ScheduleTiming(
             rule=RULE,
@@ -41,7 +41,7 @@ def test_what_is_left_out_has_its_defaults() -> None:
 
 
 @pytest.mark.requirement("C3", "C4")
-def test_every_option_is_taken_as_it_was_meant() -> None:
+def test_every_option_is_normalized() -> None:
     oslo = timezone(timedelta(hours=1))
     when, what = declared(
         catch_up="all",
@@ -86,7 +86,7 @@ def test_start_and_end_may_be_the_same_moment() -> None:
     assert when.starts_at == when.ends_at == NOON
 
 
-def test_no_payload_is_not_the_payload_null() -> None:
+def test_no_payload_is_not_the_same_as_the_payload_null() -> None:
     options = ScheduleOptions()
     assert contents("mail", None, options, LIMIT).payload is None
     assert contents("mail", 0, options, LIMIT).payload == b"0"
@@ -129,7 +129,7 @@ BAD: list[tuple[str, Any, str]] = [
 
 @pytest.mark.requirement("C3", "C4")
 @pytest.mark.parametrize(("field", "value", "problem"), BAD)
-def test_a_bad_option_is_refused_by_its_name(field: str, value: Any, problem: str) -> None:
+def test_an_invalid_option_is_refused_with_its_field(field: str, value: Any, problem: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         declared(**{field: value})
     assert refused.value.field == field
@@ -143,20 +143,20 @@ def test_an_end_before_the_start_is_refused() -> None:
     assert refused.value.field == "end"
 
 
-def test_an_option_that_does_not_exist_is_refused_and_those_that_do_are_told() -> None:
+def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match="catch_up, window, cap, overlap") as refused:
         declared(catchup="all")
     assert refused.value.field == "catchup"
 
 
 @pytest.mark.parametrize("rule", ["0 9 * * *", None, 60, timedelta(minutes=1)])
-def test_what_is_no_rule_is_refused_with_a_hint(rule: Any) -> None:
+def test_an_invalid_rule_is_refused_with_a_hint(rule: Any) -> None:
     with pytest.raises(InvalidInput, match=r"make one with duly\.cron") as refused:
         timing(rule, ScheduleOptions())
     assert refused.value.field == "rule"
 
 
-def test_a_bad_payload_is_refused() -> None:
+def test_an_invalid_payload_is_refused() -> None:
     for target, payload, field in [
         ("mail", object(), "payload"),
         ("mail", "x" * LIMIT, "payload"),

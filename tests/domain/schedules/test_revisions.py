@@ -1,4 +1,4 @@
-"""What becomes of a schedule that is declared anew, paused, resumed, removed or computed anew."""
+"""Schedules that are changed, paused, resumed, removed or computed with new zone data."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ from duly.domain.schedules.planning import Drop
 from duly.domain.schedules.schedule import Contents, decode_occasion
 from duly.domain.time.rules import At, Rule, Yearly, at, cron, every, yearly
 from duly.records.schedule import CatchUp, Overlap
-from tests.domain.diary import CONTENTS, DAY, HOUR, MINUTE, NOON, SECOND, Diary
+from tests.domain.fake_store import CONTENTS, DAY, HOUR, MINUTE, NOON, SECOND, FakeStore
 
 QUARTERS = cron("*/15 * * * *")
 ALL = CatchUp.ALL
@@ -29,287 +29,285 @@ def utc(*parts: int) -> datetime:
 
 
 @pytest.mark.requirement("C1")
-def test_other_contents_move_with_the_same_occurrence() -> None:
-    diary = Diary(QUARTERS)
-    revision = diary.change(NOON + MINUTE, Contents(target="sms"))
+def test_new_contents_apply_to_the_pending_occurrence() -> None:
+    store = FakeStore(QUARTERS)
+    revision = store.change(NOON + MINUTE, Contents(target="sms"))
     plan = revision.plan
     assert revision.action == "changed"
     (moved,) = plan.move
     assert (moved.id, moved.occurrence) == ("n1", "2026-11-15T12:15:00Z")
     assert (plan.make, plan.drop) == ([], [])
-    assert diary.schedule.contents == Contents(target="sms")
-    assert diary.counts() == (1, 0, 0)
+    assert store.schedule.contents == Contents(target="sms")
+    assert store.counts() == (1, 0, 0)
 
 
-def test_a_new_rule_moves_what_is_pending_and_makes_nothing_beside_it() -> None:
-    diary = Diary(QUARTERS)
-    plan = diary.change(NOON + MINUTE, rule=cron("0 18 * * *")).plan
+def test_a_new_rule_moves_the_pending_occurrence_and_makes_no_other() -> None:
+    store = FakeStore(QUARTERS)
+    plan = store.change(NOON + MINUTE, rule=cron("0 18 * * *")).plan
     assert (plan.make, plan.drop) == ([], [])
-    assert diary.moments() == [NOON + 6 * HOUR]
-    assert diary.schedule.progress.next_at == NOON + 6 * HOUR
-    diary.plan(NOON + 6 * HOUR)
-    assert diary.moments() == [NOON + 6 * HOUR, NOON + 30 * HOUR]
+    assert store.moments() == [NOON + 6 * HOUR]
+    assert store.schedule.progress.next_at == NOON + 6 * HOUR
+    store.plan(NOON + 6 * HOUR)
+    assert store.moments() == [NOON + 6 * HOUR, NOON + 30 * HOUR]
 
 
 def test_a_new_rule_makes_nothing_of_its_past() -> None:
-    diary = Diary(cron("0 18 * * *"), catch_up=ALL)
-    diary.change(NOON + 2 * HOUR, rule=QUARTERS)
-    assert diary.moments() == [NOON + 2 * HOUR + 15 * MINUTE]
+    store = FakeStore(cron("0 18 * * *"), catch_up=ALL)
+    store.change(NOON + 2 * HOUR, rule=QUARTERS)
+    assert store.moments() == [NOON + 2 * HOUR + 15 * MINUTE]
 
 
 @pytest.mark.requirement("C1")
-def test_what_was_claimed_stays_as_it_was_and_the_change_shows_from_the_next_on() -> None:
-    diary = Diary(QUARTERS)
-    diary.claim(NOON + 15 * MINUTE)
-    plan = diary.change(NOON + 15 * MINUTE + SECOND, rule=cron("0 18 * * *")).plan
+def test_a_claimed_occurrence_is_unchanged_and_the_change_applies_to_the_next() -> None:
+    store = FakeStore(QUARTERS)
+    store.claim(NOON + 15 * MINUTE)
+    plan = store.change(NOON + 15 * MINUTE + SECOND, rule=cron("0 18 * * *")).plan
     assert (plan.move, plan.drop) == ([], [])
-    assert diary.moments() == [NOON + 15 * MINUTE, NOON + 6 * HOUR]
+    assert store.moments() == [NOON + 15 * MINUTE, NOON + 6 * HOUR]
 
 
-def test_a_change_during_an_outage_still_catches_up_by_the_same_rule() -> None:
-    diary = Diary(QUARTERS)
-    diary.change(NOON + HOUR, contents=Contents(target="sms"))
-    diary.plan(NOON + HOUR)
-    assert diary.moments() == [NOON + HOUR, NOON + 75 * MINUTE]
-    assert diary.counts() == (2, 3, 0)
+def test_a_change_during_an_outage_does_not_prevent_the_catch_up() -> None:
+    store = FakeStore(QUARTERS)
+    store.change(NOON + HOUR, contents=Contents(target="sms"))
+    store.plan(NOON + HOUR)
+    assert store.moments() == [NOON + HOUR, NOON + 75 * MINUTE]
+    assert store.counts() == (2, 3, 0)
 
 
 @pytest.mark.requirement("C4")
-def test_an_end_that_comes_nearer_withdraws_and_one_that_goes_away_brings_back() -> None:
-    diary = Diary(QUARTERS)
-    plan = diary.change(NOON + MINUTE, ends_at=NOON + 10 * MINUTE).plan
+def test_an_earlier_end_withdraws_the_pending_occurrence_and_no_end_restores_it() -> None:
+    store = FakeStore(QUARTERS)
+    plan = store.change(NOON + MINUTE, ends_at=NOON + 10 * MINUTE).plan
     assert plan.drop == [("n1", Drop.WITHDRAWN)]
-    assert (diary.moments(), diary.schedule.state, diary.counts()) == ([], "finished", (0, 0, 0))
-    diary.change(NOON + 2 * MINUTE, ends_at=NOON + 15 * MINUTE)
-    assert (diary.moments(), diary.counts()) == ([NOON + 15 * MINUTE], (1, 0, 0))
+    assert (store.moments(), store.schedule.state, store.counts()) == ([], "finished", (0, 0, 0))
+    store.change(NOON + 2 * MINUTE, ends_at=NOON + 15 * MINUTE)
+    assert (store.moments(), store.counts()) == ([NOON + 15 * MINUTE], (1, 0, 0))
 
 
 @pytest.mark.requirement("C4")
-def test_fewer_runs_than_are_on_the_books_withdraw_the_last() -> None:
-    diary = Diary(QUARTERS)
-    diary.plan(NOON + 15 * MINUTE)
-    diary.plan(NOON + 30 * MINUTE)
-    assert diary.counts()[0] == 3
-    diary.change(NOON + 31 * MINUTE, max_runs=3)
-    assert diary.upcoming == NOON + 45 * MINUTE
-    diary.change(NOON + 32 * MINUTE, max_runs=2)
-    assert (diary.upcoming, diary.counts()[0]) == (None, 2)
-    diary.change(NOON + 33 * MINUTE, max_runs=5)
-    assert (diary.upcoming, diary.counts()[0]) == (NOON + 45 * MINUTE, 3)
+def test_fewer_max_runs_than_pending_runs_withdraw_the_last() -> None:
+    store = FakeStore(QUARTERS)
+    store.plan(NOON + 15 * MINUTE)
+    store.plan(NOON + 30 * MINUTE)
+    assert store.counts()[0] == 3
+    store.change(NOON + 31 * MINUTE, max_runs=3)
+    assert store.upcoming == NOON + 45 * MINUTE
+    store.change(NOON + 32 * MINUTE, max_runs=2)
+    assert (store.upcoming, store.counts()[0]) == (None, 2)
+    store.change(NOON + 33 * MINUTE, max_runs=5)
+    assert (store.upcoming, store.counts()[0]) == (NOON + 45 * MINUTE, 3)
 
 
 @pytest.mark.requirement("C4")
 @pytest.mark.parametrize("rule", [QUARTERS, birthday("UTC", 11, 16), at("2026-11-16T09:00Z")])
-def test_a_start_that_is_moved_moves_what_is_pending(rule: Rule) -> None:
-    diary = Diary(rule, starts_at=NOON + DAY - 3 * HOUR)
-    first = diary.upcoming
+def test_a_new_start_moves_the_pending_occurrence(rule: Rule) -> None:
+    store = FakeStore(rule, starts_at=NOON + DAY - 3 * HOUR)
+    first = store.upcoming
     assert first == utc(2026, 11, 16, 9)
-    diary.change(NOON + HOUR, starts_at=NOON + 2 * DAY)
+    store.change(NOON + HOUR, starts_at=NOON + 2 * DAY)
     later = {None} if isinstance(rule, At) else {NOON + 2 * DAY, utc(2027, 11, 16, 9)}
-    assert diary.upcoming in later
-    diary.change(NOON + 2 * HOUR, starts_at=None)
+    assert store.upcoming in later
+    store.change(NOON + 2 * HOUR, starts_at=None)
     expected = NOON + 2 * HOUR + 15 * MINUTE if rule is QUARTERS else first
-    assert diary.upcoming == expected
-    assert diary.counts() == (1, 0, 0)
+    assert store.upcoming == expected
+    assert store.counts() == (1, 0, 0)
 
 
 @pytest.mark.requirement("C4")
-def test_a_start_that_was_moved_while_paused_counts_when_it_is_resumed() -> None:
-    diary = Diary(QUARTERS, starts_at=NOON + DAY)
-    diary.pause(NOON + MINUTE)
-    diary.change(NOON + 2 * MINUTE, starts_at=NOON + 2 * HOUR)
-    diary.resume(NOON + 3 * MINUTE)
-    assert diary.moments() == [NOON + 2 * HOUR]
-    diary.pause(NOON + 4 * MINUTE)
-    diary.change(NOON + 5 * MINUTE, starts_at=NOON + 2 * DAY)
-    diary.resume(NOON + 6 * MINUTE)
-    assert diary.moments() == [NOON + 2 * DAY]
+def test_a_start_changed_during_a_pause_applies_after_it() -> None:
+    store = FakeStore(QUARTERS, starts_at=NOON + DAY)
+    store.pause(NOON + MINUTE)
+    store.change(NOON + 2 * MINUTE, starts_at=NOON + 2 * HOUR)
+    store.resume(NOON + 3 * MINUTE)
+    assert store.moments() == [NOON + 2 * HOUR]
+    store.pause(NOON + 4 * MINUTE)
+    store.change(NOON + 5 * MINUTE, starts_at=NOON + 2 * DAY)
+    store.resume(NOON + 6 * MINUTE)
+    assert store.moments() == [NOON + 2 * DAY]
 
 
 @pytest.mark.requirement("C4")
-def test_jitter_and_overlap_that_change_are_written_on_what_is_pending() -> None:
-    diary = Diary(QUARTERS)
-    plan = diary.change(NOON, jitter=600.0, overlap=Overlap.QUEUE).plan
+def test_new_jitter_and_overlap_apply_to_the_pending_occurrence() -> None:
+    store = FakeStore(QUARTERS)
+    plan = store.change(NOON, jitter=600.0, overlap=Overlap.QUEUE).plan
     (moved,) = plan.move
     assert NOON + 15 * MINUTE < moved.due_at < NOON + 25 * MINUTE
-    assert diary.schedule.progress.next_at == NOON + 15 * MINUTE
+    assert store.schedule.progress.next_at == NOON + 15 * MINUTE
     assert decode_occasion(moved.occasion).overlap is Overlap.QUEUE
 
 
 @pytest.mark.requirement("C2")
-def test_an_edited_zone_moves_the_same_year_to_where_it_belongs() -> None:
-    diary = Diary(birthday())
-    assert diary.moments() == [utc(2026, 12, 1, 17)]
-    diary.change(NOON, rule=birthday(TOKYO))
-    assert diary.moments() == [utc(2026, 12, 1, 0)]
-    assert diary.entries["n1"].occurrence == "2026"
+def test_a_new_zone_moves_the_pending_occurrence_of_the_year() -> None:
+    store = FakeStore(birthday())
+    assert store.moments() == [utc(2026, 12, 1, 17)]
+    store.change(NOON, rule=birthday(TOKYO))
+    assert store.moments() == [utc(2026, 12, 1, 0)]
+    assert store.entries["n1"].occurrence == "2026"
 
 
 @pytest.mark.requirement("C2")
-def test_a_year_that_an_edit_moves_into_the_past_is_due_now_and_late() -> None:
-    diary = Diary(birthday())
+def test_a_year_moved_into_the_past_is_due_now_and_late() -> None:
+    store = FakeStore(birthday())
     now = utc(2026, 12, 1, 10)
-    diary.change(now, rule=birthday(TOKYO))
-    assert diary.entries["n1"].due_at == utc(2026, 12, 1, 0)
-    assert diary.claim(now) == ["2026"]
-    diary.plan(now)
-    assert diary.moments("pending") == [utc(2027, 12, 1, 0)]
+    store.change(now, rule=birthday(TOKYO))
+    assert store.entries["n1"].due_at == utc(2026, 12, 1, 0)
+    assert store.claim(now) == ["2026"]
+    store.plan(now)
+    assert store.moments("pending") == [utc(2027, 12, 1, 0)]
 
 
 @pytest.mark.requirement("C2")
-def test_a_year_that_was_done_is_not_done_again_by_any_edit() -> None:
-    diary = Diary(birthday(TOKYO))
+def test_a_completed_year_is_not_made_again_by_any_change() -> None:
+    store = FakeStore(birthday(TOKYO))
     now = utc(2026, 12, 1, 1)
-    assert diary.claim(now) == ["2026"]
-    diary.plan(now)
+    assert store.claim(now) == ["2026"]
+    store.plan(now)
     for rule in (birthday(LOS_ANGELES), birthday(TOKYO), birthday(TOKYO, 12, 24)):
-        diary.change(now + HOUR, rule=rule)
-        assert diary.moments("pending") == [rule.of_year(2027).at]  # type: ignore[union-attr]
-        assert len(diary.entries) == 2
+        store.change(now + HOUR, rule=rule)
+        assert store.moments("pending") == [rule.of_year(2027).at]  # type: ignore[union-attr]
+        assert len(store.entries) == 2
 
 
 @pytest.mark.requirement("C2")
-def test_a_year_that_was_claimed_goes_out_unchanged_and_the_next_one_is_by_the_new_zone() -> None:
-    diary = Diary(birthday(TOKYO))
+def test_a_claimed_year_is_unchanged_and_the_next_one_is_in_the_new_zone() -> None:
+    store = FakeStore(birthday(TOKYO))
     now = utc(2026, 12, 1, 0)
-    diary.claim(now)
-    diary.change(now, rule=birthday(LOS_ANGELES))
-    assert diary.entries["n1"].scheduled_for == now
-    assert diary.moments("pending") == [utc(2027, 12, 1, 17)]
+    store.claim(now)
+    store.change(now, rule=birthday(LOS_ANGELES))
+    assert store.entries["n1"].scheduled_for == now
+    assert store.moments("pending") == [utc(2027, 12, 1, 17)]
 
 
 @pytest.mark.requirement("C2")
-def test_a_date_later_in_a_year_not_yet_done_is_of_that_year() -> None:
-    diary = Diary(birthday("UTC", 6, 1))
-    assert diary.moments() == [utc(2027, 6, 1, 9)]
-    diary.change(NOON, rule=birthday("UTC", 12, 24))
-    assert diary.moments() == [utc(2026, 12, 24, 9)]
+def test_a_later_date_in_a_pending_year_stays_in_that_year() -> None:
+    store = FakeStore(birthday("UTC", 6, 1))
+    assert store.moments() == [utc(2027, 6, 1, 9)]
+    store.change(NOON, rule=birthday("UTC", 12, 24))
+    assert store.moments() == [utc(2026, 12, 24, 9)]
 
 
 @pytest.mark.requirement("C2")
-def test_a_leap_day_that_falls_out_this_year_goes_on_to_one_that_has_it() -> None:
-    diary = Diary(yearly(2, 28))
-    diary.change(NOON, rule=yearly(2, 29, feb29="skip"))
-    assert diary.moments() == [utc(2028, 2, 29, 9)]
+def test_a_skipped_leap_day_moves_to_the_next_leap_year() -> None:
+    store = FakeStore(yearly(2, 28))
+    store.change(NOON, rule=yearly(2, 29, feb29="skip"))
+    assert store.moments() == [utc(2028, 2, 29, 9)]
 
 
 @pytest.mark.requirement("C2")
-def test_an_at_is_moved_by_its_new_wall_time_and_never_again_once_it_was_claimed() -> None:
-    diary = Diary(at("2026-11-16T09:00", tz=TOKYO))
-    diary.change(NOON, rule=at("2026-11-16T09:00", tz=LOS_ANGELES))
-    assert diary.moments() == [utc(2026, 11, 16, 17)]
-    diary.change(NOON, rule=at("2026-11-01T09:00", tz=LOS_ANGELES))
-    assert diary.claim(NOON) == ["2026-11-01T09:00:00"]
-    diary.change(NOON, rule=at("2026-11-01T09:00", tz=TOKYO))
-    assert (diary.moments("pending"), diary.schedule.state) == ([], "finished")
-    diary.change(NOON, rule=at("2026-11-20T09:00", tz="UTC"))
-    assert diary.moments("pending") == [utc(2026, 11, 20, 9)]
+def test_an_at_is_moved_by_a_new_wall_time_but_not_after_it_was_claimed() -> None:
+    store = FakeStore(at("2026-11-16T09:00", tz=TOKYO))
+    store.change(NOON, rule=at("2026-11-16T09:00", tz=LOS_ANGELES))
+    assert store.moments() == [utc(2026, 11, 16, 17)]
+    store.change(NOON, rule=at("2026-11-01T09:00", tz=LOS_ANGELES))
+    assert store.claim(NOON) == ["2026-11-01T09:00:00"]
+    store.change(NOON, rule=at("2026-11-01T09:00", tz=TOKYO))
+    assert (store.moments("pending"), store.schedule.state) == ([], "finished")
+    store.change(NOON, rule=at("2026-11-20T09:00", tz="UTC"))
+    assert store.moments("pending") == [utc(2026, 11, 20, 9)]
 
 
 @pytest.mark.requirement("C4")
 @pytest.mark.parametrize("is_cancelled", [False, True])
 def test_kinds_may_change_into_each_other(is_cancelled: bool) -> None:
     rules = [birthday(), every("7h"), at("2026-11-20T09:00Z"), yearly(1, 1), cron("7 * * * *")]
-    diary, now = Diary(QUARTERS), NOON
+    store, now = FakeStore(QUARTERS), NOON
     for rule in rules:
         now += MINUTE
         if is_cancelled:
-            diary.entries[diary.schedule.progress.made_id or ""].state = "cancelled"
-        diary.change(now, rule=rule)
-        assert diary.upcoming == rule.next_after(now)
-        assert diary.moments("pending") == [diary.upcoming]
+            store.entries[store.schedule.progress.made_id or ""].state = "cancelled"
+        store.change(now, rule=rule)
+        assert store.upcoming == rule.next_after(now)
+        assert store.moments("pending") == [store.upcoming]
 
 
 @pytest.mark.requirement("C4")
-def test_an_occurrence_that_somebody_cancelled_is_not_made_again_by_a_change() -> None:
-    diary = Diary(QUARTERS)
-    diary.entries["n1"].state = "cancelled"
-    diary.change(NOON + MINUTE, contents=Contents(target="sms"))
-    assert diary.moments("pending") == [NOON + 30 * MINUTE]
+def test_a_cancelled_occurrence_is_not_made_again_by_a_change() -> None:
+    store = FakeStore(QUARTERS)
+    store.entries["n1"].state = "cancelled"
+    store.change(NOON + MINUTE, contents=Contents(target="sms"))
+    assert store.moments("pending") == [NOON + 30 * MINUTE]
 
 
 @pytest.mark.requirement("C4")
-def test_paused_time_makes_no_burst() -> None:
-    diary = Diary(QUARTERS, catch_up=ALL)
-    revision = diary.pause(NOON + MINUTE)
+def test_a_pause_is_not_caught_up_by_default() -> None:
+    store = FakeStore(QUARTERS, catch_up=ALL)
+    revision = store.pause(NOON + MINUTE)
     assert revision.plan.drop == [("n1", Drop.WITHDRAWN)]
-    assert (diary.schedule.state, diary.moments()) == ("paused", [])
-    assert diary.schedule.pause_reason == "why not"
-    assert diary.plan(NOON + HOUR) is None
-    diary.resume(NOON + DAY)
-    assert (diary.schedule.state, diary.schedule.pause_reason) == ("active", None)
-    assert diary.moments() == [NOON + DAY + 15 * MINUTE]
-    assert diary.counts() == (1, 0, 0)
+    assert (store.schedule.state, store.moments()) == ("paused", [])
+    assert store.schedule.pause_reason == "why not"
+    assert store.plan(NOON + HOUR) is None
+    store.resume(NOON + DAY)
+    assert (store.schedule.state, store.schedule.pause_reason) == ("active", None)
+    assert store.moments() == [NOON + DAY + 15 * MINUTE]
+    assert store.counts() == (1, 0, 0)
 
 
 @pytest.mark.requirement("C4")
 @pytest.mark.parametrize(("catch_up", "runs", "merged"), [(ALL, 97, 0), (CatchUp.LATEST, 2, 95)])
-def test_paused_time_is_caught_up_when_that_is_asked_for(
-    catch_up: CatchUp, runs: int, merged: int
-) -> None:
-    diary = Diary(QUARTERS, catch_up=catch_up)
-    diary.pause(NOON + MINUTE)
-    diary.resume(NOON + DAY, from_pause=True)
-    assert diary.counts() == (runs, merged, 0)
-    assert len(diary.entries) == runs
+def test_a_pause_is_caught_up_on_request(catch_up: CatchUp, runs: int, merged: int) -> None:
+    store = FakeStore(QUARTERS, catch_up=catch_up)
+    store.pause(NOON + MINUTE)
+    store.resume(NOON + DAY, from_pause=True)
+    assert store.counts() == (runs, merged, 0)
+    assert len(store.entries) == runs
 
 
 @pytest.mark.requirement("C4")
-def test_a_pause_shorter_than_the_wait_changes_nothing() -> None:
-    diary = Diary(QUARTERS)
-    diary.pause(NOON + MINUTE)
-    diary.resume(NOON + 2 * MINUTE)
-    assert diary.moments() == [NOON + 15 * MINUTE]
-    assert diary.counts() == (1, 0, 0)
+def test_a_pause_that_ends_before_the_next_occurrence_changes_nothing() -> None:
+    store = FakeStore(QUARTERS)
+    store.pause(NOON + MINUTE)
+    store.resume(NOON + 2 * MINUTE)
+    assert store.moments() == [NOON + 15 * MINUTE]
+    assert store.counts() == (1, 0, 0)
 
 
 @pytest.mark.requirement("C1", "C4")
-def test_what_was_under_way_when_it_was_paused_is_not_made_again() -> None:
-    diary = Diary(QUARTERS, catch_up=ALL)
-    diary.claim(NOON + 15 * MINUTE)
-    plan = diary.pause(NOON + 15 * MINUTE).plan
+def test_an_occurrence_claimed_before_the_pause_is_not_made_again() -> None:
+    store = FakeStore(QUARTERS, catch_up=ALL)
+    store.claim(NOON + 15 * MINUTE)
+    plan = store.pause(NOON + 15 * MINUTE).plan
     assert plan.drop == []
-    diary.resume(NOON + 15 * MINUTE + SECOND, from_pause=True)
-    assert diary.moments() == [NOON + 15 * MINUTE, NOON + 30 * MINUTE]
-    assert diary.counts() == (2, 0, 0)
+    store.resume(NOON + 15 * MINUTE + SECOND, from_pause=True)
+    assert store.moments() == [NOON + 15 * MINUTE, NOON + 30 * MINUTE]
+    assert store.counts() == (2, 0, 0)
 
 
 @pytest.mark.requirement("C3", "C4")
 def test_an_at_that_passed_during_the_pause_is_delivered_after_it() -> None:
-    diary = Diary(at("2026-11-16T09:00", tz=TOKYO))
-    diary.pause(NOON)
-    diary.resume(NOON + 2 * DAY)
-    assert diary.claim(NOON + 2 * DAY) == ["2026-11-16T09:00:00"]
-    assert diary.schedule.state == "finished"
+    store = FakeStore(at("2026-11-16T09:00", tz=TOKYO))
+    store.pause(NOON)
+    store.resume(NOON + 2 * DAY)
+    assert store.claim(NOON + 2 * DAY) == ["2026-11-16T09:00:00"]
+    assert store.schedule.state == "finished"
 
 
 @pytest.mark.requirement("C4")
-def test_pausing_twice_and_resuming_what_runs_change_nothing() -> None:
-    diary = Diary(QUARTERS)
-    active = diary.schedule
+def test_a_second_pause_and_a_resume_without_a_pause_change_nothing() -> None:
+    store = FakeStore(QUARTERS)
+    active = store.schedule
     assert revisions.resume(active, NOON, lambda: "new", from_pause=True) is None
-    diary.pause(NOON)
-    assert revisions.pause(diary.schedule, "again", NOON + DAY, untouched=False) is None
+    store.pause(NOON)
+    assert revisions.pause(store.schedule, "again", NOON + DAY, untouched=False) is None
 
 
 @pytest.mark.requirement("C4")
-def test_a_change_while_paused_counts_when_it_is_resumed() -> None:
-    diary = Diary(QUARTERS)
-    diary.pause(NOON)
-    revision = diary.change(NOON + MINUTE, rule=cron("0 18 * * *"))
+def test_a_change_during_a_pause_applies_after_it() -> None:
+    store = FakeStore(QUARTERS)
+    store.pause(NOON)
+    revision = store.change(NOON + MINUTE, rule=cron("0 18 * * *"))
     assert (revision.paused_at, revision.pause_reason) == (NOON, "why not")
-    assert (diary.schedule.state, diary.moments()) == ("paused", [])
-    diary.resume(NOON + 2 * MINUTE)
-    assert diary.moments() == [NOON + 6 * HOUR]
+    assert (store.schedule.state, store.moments()) == ("paused", [])
+    store.resume(NOON + 2 * MINUTE)
+    assert store.moments() == [NOON + 6 * HOUR]
 
 
-def test_removing_cancels_what_is_pending_and_leaves_what_is_under_way() -> None:
-    diary = Diary(QUARTERS)
-    revision = revisions.remove(diary.schedule, untouched=True)
+def test_a_removal_cancels_the_pending_occurrence_and_keeps_the_claimed_one() -> None:
+    store = FakeStore(QUARTERS)
+    revision = revisions.remove(store.schedule, untouched=True)
     assert (revision.action, revision.plan.drop) == ("removed", [("n1", Drop.CANCELLED)])
-    assert revisions.remove(diary.schedule, untouched=False).plan.drop == []
-    diary.pause(NOON)
-    assert revisions.remove(diary.schedule, untouched=False).plan.drop == []
+    assert revisions.remove(store.schedule, untouched=False).plan.drop == []
+    store.pause(NOON)
+    assert revisions.remove(store.schedule, untouched=False).plan.drop == []
 
 
 WALL_TIMES = [
@@ -319,56 +317,56 @@ WALL_TIMES = [
 ]
 
 
-def by_old_data(rule: Rule) -> Diary:
-    """A schedule whose next occurrence was computed an hour later than today's data says."""
-    diary = Diary(rule, NOON + DAY - 3 * HOUR)
-    right = diary.upcoming
+def by_old_data(rule: Rule) -> FakeStore:
+    """A schedule whose next occurrence was computed an hour too late, with old zone data."""
+    store = FakeStore(rule, NOON + DAY - 3 * HOUR)
+    right = store.upcoming
     assert right == NOON + DAY + 4 * HOUR
-    entry, wrong = diary.entries["n1"], right + HOUR
+    entry, wrong = store.entries["n1"], right + HOUR
     entry.due_at = entry.scheduled_for = wrong
-    progress = msgspec.structs.replace(diary.schedule.progress, made_at=wrong, next_at=wrong)
-    diary.schedule = msgspec.structs.replace(diary.schedule, progress=progress)
-    return diary
+    progress = msgspec.structs.replace(store.schedule.progress, made_at=wrong, next_at=wrong)
+    store.schedule = msgspec.structs.replace(store.schedule, progress=progress)
+    return store
 
 
 @pytest.mark.requirement("C2")
 @pytest.mark.parametrize("rule", WALL_TIMES)
 @pytest.mark.parametrize("now", [NOON + DAY, NOON + DAY + 4 * HOUR + MINUTE])
-def test_new_zone_data_moves_what_is_pending(rule: Rule, now: datetime) -> None:
-    diary = by_old_data(rule)
-    diary.revise(revisions.rezone(diary.schedule, now, untouched=True))
-    assert diary.moments() == [NOON + DAY + 4 * HOUR]
-    assert diary.schedule.progress.next_at == NOON + DAY + 4 * HOUR
-    assert len(diary.entries) == 1
+def test_new_zone_data_moves_the_pending_occurrence(rule: Rule, now: datetime) -> None:
+    store = by_old_data(rule)
+    store.revise(revisions.rezone(store.schedule, now, untouched=True))
+    assert store.moments() == [NOON + DAY + 4 * HOUR]
+    assert store.schedule.progress.next_at == NOON + DAY + 4 * HOUR
+    assert len(store.entries) == 1
 
 
 @pytest.mark.requirement("C2")
 @pytest.mark.parametrize("rule", WALL_TIMES)
-def test_new_zone_data_leaves_alone_what_was_claimed_or_is_paused(rule: Rule) -> None:
-    diary = by_old_data(rule)
-    before = diary.schedule
+def test_new_zone_data_does_not_change_claimed_or_paused_schedules(rule: Rule) -> None:
+    store = by_old_data(rule)
+    before = store.schedule
     revision = revisions.rezone(before, NOON + DAY, untouched=False)
     assert revision.plan == msgspec.structs.replace(revision.plan, progress=before.progress)
     assert (revision.plan.move, revision.plan.make, revision.plan.drop) == ([], [], [])
-    diary.pause(NOON + DAY)
-    revision = revisions.rezone(diary.schedule, NOON + DAY, untouched=False)
+    store.pause(NOON + DAY)
+    revision = revisions.rezone(store.schedule, NOON + DAY, untouched=False)
     assert (revision.paused_at, revision.pause_reason) == (NOON + DAY, "why not")
-    assert revision.plan.progress == diary.schedule.progress
+    assert revision.plan.progress == store.schedule.progress
 
 
 @pytest.mark.requirement("D15")
 @pytest.mark.parametrize("rule", [QUARTERS, *WALL_TIMES])
-def test_what_was_lost_from_the_books_is_made_again(rule: Rule) -> None:
-    diary = Diary(rule, NOON, max_runs=1)
-    lost = diary.entries.pop("n1")
-    revision = diary.revise(revisions.replan(diary.schedule, NOON + MINUTE, diary.new_id))
-    assert (revision.action, diary.counts()) == ("mended", (1, 0, 0))
-    (found,) = diary.entries.values()
+def test_a_missing_delivery_is_made_again(rule: Rule) -> None:
+    store = FakeStore(rule, NOON, max_runs=1)
+    lost = store.entries.pop("n1")
+    revision = store.revise(revisions.replan(store.schedule, NOON + MINUTE, store.new_id))
+    assert (revision.action, store.counts()) == ("mended", (1, 0, 0))
+    (found,) = store.entries.values()
     assert (found.occurrence, found.due_at) == (lost.occurrence, lost.due_at)
-    assert diary.schedule.progress.made_id in diary.entries
+    assert store.schedule.progress.made_id in store.entries
 
 
-deeds = st.one_of(
+operations = st.one_of(
     st.tuples(st.just("wait"), st.integers(-8, 300).map(lambda each: each * MINUTE)),
     st.tuples(st.just("plan"), st.booleans()),
     st.tuples(st.just("claim"), st.none()),
@@ -393,37 +391,37 @@ deeds = st.one_of(
 
 @pytest.mark.requirement("C1", "C4")
 @settings(max_examples=400)
-@given(st.lists(deeds, max_size=30))
-def test_whatever_people_do_to_a_schedule_no_occurrence_is_made_twice(
+@given(st.lists(operations, max_size=30))
+def test_after_any_operations_no_occurrence_is_made_twice(
     done: list[tuple[str, Any]],
 ) -> None:
-    diary, now = Diary(QUARTERS, catch_up=ALL), NOON
-    for deed, what in done:
-        if deed == "wait":
+    store, now = FakeStore(QUARTERS, catch_up=ALL), NOON
+    for operation, what in done:
+        if operation == "wait":
             now += what
-        elif deed == "plan":
-            diary.plan(now)
-        elif deed == "claim":
-            diary.claim(now)
-        elif deed == "change":
-            diary.change(now, **what)
-        elif deed == "pause" and diary.schedule.paused_at is None:
-            diary.pause(now)
-        elif deed == "resume" and diary.schedule.paused_at is not None:
-            diary.resume(now, from_pause=what)
-        progress = diary.schedule.progress
+        elif operation == "plan":
+            store.plan(now)
+        elif operation == "claim":
+            store.claim(now)
+        elif operation == "change":
+            store.change(now, **what)
+        elif operation == "pause" and store.schedule.paused_at is None:
+            store.pause(now)
+        elif operation == "resume" and store.schedule.paused_at is not None:
+            store.resume(now, from_pause=what)
+        progress = store.schedule.progress
         assert (progress.made_id is None) == (progress.made is None) == (progress.next_at is None)
-        assert progress.made_id is None or progress.made_id in diary.entries
-        assert diary.schedule.state != "paused" or progress.next_at is None
+        assert progress.made_id is None or progress.made_id in store.entries
+        assert store.schedule.state != "paused" or progress.next_at is None
 
 
 def test_the_contents_stay_when_only_the_state_changes() -> None:
-    diary = Diary(QUARTERS)
+    store = FakeStore(QUARTERS)
     for revision in (
-        diary.pause(NOON),
-        diary.resume(NOON),
-        revisions.rezone(diary.schedule, NOON, untouched=True),
-        revisions.replan(diary.schedule, NOON, diary.new_id),
-        revisions.remove(diary.schedule, untouched=True),
+        store.pause(NOON),
+        store.resume(NOON),
+        revisions.rezone(store.schedule, NOON, untouched=True),
+        revisions.replan(store.schedule, NOON, store.new_id),
+        revisions.remove(store.schedule, untouched=True),
     ):
-        assert (revision.contents, revision.timing) == (CONTENTS, diary.schedule.timing)
+        assert (revision.contents, revision.timing) == (CONTENTS, store.schedule.timing)

@@ -1,4 +1,4 @@
-"""A schedule as a value: its state, its occasion, and when an occurrence goes out."""
+"""A schedule as a value: its state, its occasion, and when an occurrence is due."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -64,7 +64,9 @@ def test_only_at_and_yearly_are_never_missed() -> None:
 
 @pytest.mark.requirement("C3")
 @given(names, st.integers(0, 10**6), st.sampled_from(Overlap))
-def test_an_occasion_comes_back_as_it_was_stored(name: str, merged: int, overlap: Overlap) -> None:
+def test_an_occasion_is_read_back_as_it_was_stored(
+    name: str, merged: int, overlap: Overlap
+) -> None:
     occasion = Occasion(name, NOON, merged, overlap)
     assert decode_occasion(encode_occasion(occasion)) == occasion
 
@@ -77,7 +79,9 @@ def test_an_occasion_of_a_newer_version_can_still_be_read() -> None:
 
 @pytest.mark.requirement("C4")
 @given(names, st.floats(0, 7 * 86_400), st.integers(0, 10_000))
-def test_jitter_only_delays_and_always_alike(name: str, jitter: float, number: int) -> None:
+def test_jitter_only_delays_and_always_by_the_same_time(
+    name: str, jitter: float, number: int
+) -> None:
     occurrence = Occurrence(str(number), NOON + timedelta(minutes=number))
     due = due_at(name, jitter, occurrence)
     assert occurrence.at <= due <= occurrence.at + timedelta(seconds=jitter)
@@ -95,7 +99,7 @@ def test_jitter_spreads_schedules_of_one_moment_evenly() -> None:
     assert all(850 < each < 1150 for each in tenths.values()), tenths
 
 
-def test_a_missing_schedule_is_named_with_a_remedy() -> None:
+def test_the_error_for_an_unknown_schedule_has_its_name_and_a_remedy() -> None:
     error = no_schedule("dayly")
     assert (error.kind, error.name) == ("schedule", "dayly")
     assert "duly schedules list" in str(error)

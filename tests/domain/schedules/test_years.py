@@ -1,4 +1,4 @@
-"""What edits do to the years of a yearly schedule, compared with a model that knows every year."""
+"""Changes of a yearly schedule, compared with a model that has every year."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from duly.domain.schedules.planning import Planned
 from duly.domain.schedules.schedule import Contents
 from duly.domain.time.rules import Rule, Yearly, at, cron, every, yearly
-from tests.domain.diary import DAY, HOUR, MINUTE, NOON, Diary
+from tests.domain.fake_store import DAY, HOUR, MINUTE, NOON, FakeStore
 from tests.domain.years import Oracle
 
 LOS_ANGELES, TOKYO = "America/Los_Angeles", "Asia/Tokyo"
@@ -25,15 +25,17 @@ def utc(*parts: int) -> datetime:
 
 
 @pytest.mark.requirement("B2", "B4", "C2")
-def test_an_edit_to_a_day_long_past_means_the_next_year_and_one_back_restores_this_one() -> None:
-    diary = Diary(IN_TWO_DAYS)
-    diary.change(NOON, rule=LONG_AGO)
-    assert diary.claim(NOON) == []
-    assert diary.moments() == [utc(2027, 4, 29, 9)]
-    diary.change(NOON + HOUR, rule=IN_TWO_DAYS)
-    assert diary.moments() == [utc(2026, 11, 17, 9)]
-    assert diary.counts() == (1, 0, 0)
-    assert diary.claim(NOON + 2 * DAY) == ["2026"]
+def test_a_change_to_a_day_long_past_is_for_next_year_and_the_change_back_restores_this_year() -> (
+    None
+):
+    store = FakeStore(IN_TWO_DAYS)
+    store.change(NOON, rule=LONG_AGO)
+    assert store.claim(NOON) == []
+    assert store.moments() == [utc(2027, 4, 29, 9)]
+    store.change(NOON + HOUR, rule=IN_TWO_DAYS)
+    assert store.moments() == [utc(2026, 11, 17, 9)]
+    assert store.counts() == (1, 0, 0)
+    assert store.claim(NOON + 2 * DAY) == ["2026"]
 
 
 @pytest.mark.requirement("B2", "C2")
@@ -41,110 +43,110 @@ def test_an_edit_to_a_day_long_past_means_the_next_year_and_one_back_restores_th
     ("now", "greeted"),
     [(utc(2026, 12, 1, 10), ["2026"]), (utc(2026, 12, 1, 15), [])],
 )
-def test_past_by_an_edit_it_is_due_only_while_it_is_that_day_there(
+def test_a_day_moved_into_the_past_is_due_only_while_it_is_that_day_in_its_zone(
     now: datetime, greeted: list[str]
 ) -> None:
-    diary = Diary(yearly(12, 1, tz=LOS_ANGELES))
-    diary.change(now, rule=yearly(12, 1, tz=TOKYO))
-    assert diary.claim(now) == greeted
-    assert diary.upcoming == utc(2027, 12, 1, 0)
+    store = FakeStore(yearly(12, 1, tz=LOS_ANGELES))
+    store.change(now, rule=yearly(12, 1, tz=TOKYO))
+    assert store.claim(now) == greeted
+    assert store.upcoming == utc(2027, 12, 1, 0)
 
 
 @pytest.mark.requirement("B5", "C3")
 @pytest.mark.parametrize("is_planned", [False, True])
-def test_what_an_outage_missed_stays_due_whatever_past_day_an_edit_says(is_planned: bool) -> None:
-    diary, now = Diary(IN_TWO_DAYS), NOON + 5 * DAY
+def test_a_missed_year_stays_due_after_a_change_to_any_past_day(is_planned: bool) -> None:
+    store, now = FakeStore(IN_TWO_DAYS), NOON + 5 * DAY
     if is_planned:
-        diary.plan(now)
-    diary.change(now, rule=LONG_AGO)
-    assert diary.claim(now + 30 * DAY) == ["2026"]
-    assert diary.upcoming == utc(2027, 4, 29, 9)
+        store.plan(now)
+    store.change(now, rule=LONG_AGO)
+    assert store.claim(now + 30 * DAY) == ["2026"]
+    assert store.upcoming == utc(2027, 4, 29, 9)
 
 
 @pytest.mark.requirement("B4", "B5")
 @pytest.mark.parametrize("is_planned", [False, True])
-def test_what_fell_due_and_was_not_claimed_moves_and_an_edit_back_makes_it_due_again(
+def test_a_due_year_that_is_not_claimed_moves_and_the_change_back_makes_it_due_again(
     is_planned: bool,
 ) -> None:
-    diary, now = Diary(IN_TWO_DAYS), NOON + 5 * DAY
+    store, now = FakeStore(IN_TWO_DAYS), NOON + 5 * DAY
     if is_planned:
-        diary.plan(now)
-    diary.change(now, rule=yearly(12, 24))
-    assert diary.moments("pending") == [utc(2026, 12, 24, 9)]
-    diary.change(now + HOUR, rule=yearly(12, 20))
-    diary.change(now + DAY, rule=IN_TWO_DAYS)
-    assert diary.claim(now + DAY) == ["2026"]
-    assert diary.upcoming == utc(2027, 11, 17, 9)
+        store.plan(now)
+    store.change(now, rule=yearly(12, 24))
+    assert store.moments("pending") == [utc(2026, 12, 24, 9)]
+    store.change(now + HOUR, rule=yearly(12, 20))
+    store.change(now + DAY, rule=IN_TWO_DAYS)
+    assert store.claim(now + DAY) == ["2026"]
+    assert store.upcoming == utc(2027, 11, 17, 9)
 
 
 @pytest.mark.requirement("B4", "B5")
-def test_a_year_that_fell_due_before_it_was_on_the_books_is_restored_by_an_edit_back() -> None:
-    diary, now = Diary(yearly(1, 1)), utc(2028, 1, 2)
-    diary.change(now, rule=yearly(1, 15))
-    diary.change(now, rule=yearly(1, 1))
-    diary.plan(now)
-    assert diary.claim(now) == ["2027", "2028"]
-    assert diary.upcoming == utc(2029, 1, 1, 9)
+def test_a_year_that_was_due_before_it_was_planned_is_restored_by_the_change_back() -> None:
+    store, now = FakeStore(yearly(1, 1)), utc(2028, 1, 2)
+    store.change(now, rule=yearly(1, 15))
+    store.change(now, rule=yearly(1, 1))
+    store.plan(now)
+    assert store.claim(now) == ["2027", "2028"]
+    assert store.upcoming == utc(2029, 1, 1, 9)
 
 
 @pytest.mark.requirement("B4")
-def test_a_late_one_that_nobody_has_claimed_says_what_the_edit_says() -> None:
-    diary, now = Diary(IN_TWO_DAYS), NOON + 5 * DAY
-    diary.plan(now)
-    plan = diary.change(now, Contents(target="sms")).plan
+def test_a_late_year_that_is_not_claimed_gets_the_new_contents() -> None:
+    store, now = FakeStore(IN_TWO_DAYS), NOON + 5 * DAY
+    store.plan(now)
+    plan = store.change(now, Contents(target="sms")).plan
     assert [each.id for each in plan.move] == ["n1", "n2"]
     assert (plan.make, plan.drop) == ([], [])
 
 
 @pytest.mark.requirement("B5")
-def test_new_contents_make_nothing_due_that_was_past_when_the_schedule_began() -> None:
-    diary = Diary(yearly(11, 15))
-    assert diary.upcoming == utc(2027, 11, 15, 9)
-    diary.change(NOON + MINUTE, Contents(target="sms"))
-    diary.change(NOON + MINUTE, rule=yearly(11, 15, tz="Europe/London"))
-    diary.change(NOON + MINUTE, rule=yearly(11, 15, "08:00"))
-    assert (diary.claim(NOON + HOUR), diary.upcoming) == ([], utc(2027, 11, 15, 8))
+def test_new_contents_make_no_year_due_from_before_the_schedule() -> None:
+    store = FakeStore(yearly(11, 15))
+    assert store.upcoming == utc(2027, 11, 15, 9)
+    store.change(NOON + MINUTE, Contents(target="sms"))
+    store.change(NOON + MINUTE, rule=yearly(11, 15, tz="Europe/London"))
+    store.change(NOON + MINUTE, rule=yearly(11, 15, "08:00"))
+    assert (store.claim(NOON + HOUR), store.upcoming) == ([], utc(2027, 11, 15, 8))
 
 
 @pytest.mark.requirement("B5")
-def test_an_outage_over_new_year_leaves_no_second_greeting_to_be_made_up() -> None:
-    diary, now = Diary(yearly(12, 20)), utc(2027, 1, 10)
-    diary.change(now, rule=yearly(1, 5))
-    diary.plan(now)
-    assert diary.claim(now) == ["2026"]
-    assert diary.upcoming == utc(2028, 1, 5, 9)
+def test_after_an_outage_over_new_year_no_second_year_is_caught_up() -> None:
+    store, now = FakeStore(yearly(12, 20)), utc(2027, 1, 10)
+    store.change(now, rule=yearly(1, 5))
+    store.plan(now)
+    assert store.claim(now) == ["2026"]
+    assert store.upcoming == utc(2028, 1, 5, 9)
 
 
 @pytest.mark.requirement("C4")
-def test_an_end_that_goes_away_makes_nothing_due_on_another_day() -> None:
-    diary = Diary(LONG_AGO, ends_at=NOON + DAY)
-    assert diary.upcoming is None
-    diary.change(NOON + 300 * DAY, ends_at=None)
-    assert (diary.claim(NOON + 300 * DAY), diary.upcoming) == ([], utc(2028, 4, 29, 9))
+def test_removing_the_end_makes_nothing_due_on_another_day() -> None:
+    store = FakeStore(LONG_AGO, ends_at=NOON + DAY)
+    assert store.upcoming is None
+    store.change(NOON + 300 * DAY, ends_at=None)
+    assert (store.claim(NOON + 300 * DAY), store.upcoming) == ([], utc(2028, 4, 29, 9))
 
 
 @pytest.mark.requirement("C4")
-def test_resuming_with_what_was_missed_makes_nothing_up_that_an_edit_put_into_the_past() -> None:
-    diary = Diary(IN_TWO_DAYS, utc(2025, 12, 1))
-    diary.change(NOON, rule=LONG_AGO)
-    diary.pause(NOON + HOUR)
-    diary.resume(NOON + DAY, from_pause=True)
-    assert diary.moments() == [utc(2027, 4, 29, 9)]
+def test_a_resume_with_catch_up_does_not_make_years_that_a_change_moved_into_the_past() -> None:
+    store = FakeStore(IN_TWO_DAYS, utc(2025, 12, 1))
+    store.change(NOON, rule=LONG_AGO)
+    store.pause(NOON + HOUR)
+    store.resume(NOON + DAY, from_pause=True)
+    assert store.moments() == [utc(2027, 4, 29, 9)]
 
 
 @pytest.mark.requirement("C4")
-def test_fewer_runs_than_years_that_are_due_withdraw_the_last() -> None:
-    diary, now = Diary(IN_TWO_DAYS), NOON + 5 * DAY
-    diary.plan(now)
-    assert diary.counts() == (2, 0, 0)
-    diary.change(now, max_runs=1)
-    assert (diary.upcoming, diary.counts(), diary.claim(now)) == (None, (1, 0, 0), ["2026"])
-    diary.change(now, max_runs=2)
-    assert (diary.upcoming, diary.counts()) == (utc(2027, 11, 17, 9), (2, 0, 0))
+def test_fewer_max_runs_than_due_years_withdraw_the_last() -> None:
+    store, now = FakeStore(IN_TWO_DAYS), NOON + 5 * DAY
+    store.plan(now)
+    assert store.counts() == (2, 0, 0)
+    store.change(now, max_runs=1)
+    assert (store.upcoming, store.counts(), store.claim(now)) == (None, (1, 0, 0), ["2026"])
+    store.change(now, max_runs=2)
+    assert (store.upcoming, store.counts()) == (utc(2027, 11, 17, 9), (2, 0, 0))
 
 
-class Life(msgspec.Struct, frozen=True):
-    """Time passes, then maybe the planner comes, then a worker, then somebody edits."""
+class Step(msgspec.Struct, frozen=True):
+    """Time passes, then optionally the planner runs, a worker claims, and the rule is changed."""
 
     wait: timedelta
     is_planned: bool
@@ -165,55 +167,55 @@ waits = st.one_of(
     st.integers(0, 400).map(lambda each: each * DAY),
 )
 steps = st.builds(
-    Life, waits, st.booleans(), st.booleans(), st.one_of(st.none(), st.just("back"), rules)
+    Step, waits, st.booleans(), st.booleans(), st.one_of(st.none(), st.just("back"), rules)
 )
 
 
 @pytest.mark.requirement("B2", "B4", "B5", "C2", "C3")
 @settings(max_examples=400)
 @given(rules, st.lists(steps, max_size=12))
-def test_whatever_is_edited_claimed_and_missed_each_year_is_greeted_when_it_should_be(
-    first: Yearly, life: list[Life]
+def test_after_any_changes_claims_and_outages_each_year_is_as_in_the_model(
+    first: Yearly, history: list[Step]
 ) -> None:
-    diary, now, oracle, before = Diary(first), NOON, Oracle(first, NOON), first
-    for step in life:
+    store, now, oracle, before = FakeStore(first), NOON, Oracle(first, NOON), first
+    for step in history:
         now += step.wait
         oracle.wait(now)
         if step.is_planned:
-            diary.plan(now)
+            store.plan(now)
         if step.is_claimed:
-            _claim(diary, oracle, now, all_of_them=step.is_planned)
+            _claim(store, oracle, now, all_of_them=step.is_planned)
         if step.edit is not None:
             rule = before if isinstance(step.edit, str) else step.edit
-            before = diary.schedule.timing.rule  # type: ignore[assignment]
-            diary.change(now, rule=rule)
+            before = store.schedule.timing.rule  # type: ignore[assignment]
+            store.change(now, rule=rule)
             oracle.edit(rule)
-    diary.plan(now)
-    _claim(diary, oracle, now, all_of_them=True)
+    store.plan(now)
+    _claim(store, oracle, now, all_of_them=True)
     assert oracle.upcoming is not None
-    progress = diary.schedule.progress
+    progress = store.schedule.progress
     assert (progress.made, progress.made_at) == (str(oracle.upcoming[0]), oracle.upcoming[1])
 
 
-def _claim(diary: Diary, oracle: Oracle, now: datetime, *, all_of_them: bool) -> None:
-    """Without a planner in the meantime some years may not be on the books yet."""
-    greeted, due = sorted(map(int, diary.claim(now))), sorted(oracle.due)
+def _claim(store: FakeStore, oracle: Oracle, now: datetime, *, all_of_them: bool) -> None:
+    """Claim and compare; without a planner some years may not be planned yet."""
+    greeted, due = sorted(map(int, store.claim(now))), sorted(oracle.due)
     assert greeted == due[: None if all_of_them else len(greeted)]
     oracle.claim(greeted)
 
 
 @pytest.mark.requirement("B4")
-def test_one_that_was_another_rule_can_be_edited_while_an_occurrence_of_that_is_late() -> None:
-    diary, now = Diary(every(HOUR)), NOON + 2 * HOUR
-    diary.plan(now)
-    diary.change(now, rule=yearly(3, 1))
-    diary.change(now, rule=yearly(3, 2))
-    assert diary.upcoming == utc(2027, 3, 2, 9)
-    assert diary.claim(now)
+def test_a_change_from_another_rule_is_possible_while_its_occurrence_is_late() -> None:
+    store, now = FakeStore(every(HOUR)), NOON + 2 * HOUR
+    store.plan(now)
+    store.change(now, rule=yearly(3, 1))
+    store.change(now, rule=yearly(3, 2))
+    assert store.upcoming == utc(2027, 3, 2, 9)
+    assert store.claim(now)
 
 
-class Lenient(Diary):
-    """Passes over what was made before, as a store does: an `at` may name a moment once more."""
+class Lenient(FakeStore):
+    """Ignores occurrences that exist, as a real store does: an `at` may name a moment again."""
 
     def _put(self, planned: Planned) -> None:
         others = (each for id, each in self.entries.items() if id != planned.id)
@@ -222,7 +224,7 @@ class Lenient(Diary):
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """As a life, with rules of any kind, and maybe a pause or its end."""
+    """Like a step, with rules of any kind, and optionally a pause or a resume."""
 
     wait: timedelta
     is_planned: bool
@@ -244,15 +246,17 @@ turns = st.builds(
 @pytest.mark.requirement("B4", "C2")
 @settings(max_examples=300)
 @given(kinds, st.lists(turns, max_size=10))
-def test_a_schedule_may_become_one_of_any_kind_at_any_time(first: Rule, life: list[Turn]) -> None:
-    diary, now = Lenient(first), NOON
-    for turn in life:
+def test_a_schedule_may_become_one_of_any_kind_at_any_time(
+    first: Rule, history: list[Turn]
+) -> None:
+    store, now = Lenient(first), NOON
+    for turn in history:
         now += turn.wait
         if turn.is_planned:
-            diary.plan(now)
+            store.plan(now)
         if turn.is_claimed:
-            diary.claim(now)
+            store.claim(now)
         if turn.edit is not None:
-            diary.change(now, rule=turn.edit)
+            store.change(now, rule=turn.edit)
         if turn.is_switched:
-            (diary.pause if diary.schedule.paused_at is None else diary.resume)(now)
+            (store.pause if store.schedule.paused_at is None else store.resume)(now)

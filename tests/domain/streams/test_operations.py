@@ -1,4 +1,4 @@
-"""How a stream stands, and what an operator may do to it, state by state."""
+"""The states of a stream, and the operations that are allowed in each."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -55,7 +55,7 @@ FATES = {
 
 
 @pytest.mark.parametrize("state", StreamState)
-def test_each_state_is_told_from_the_others(state: StreamState) -> None:
+def test_each_state_is_recognized(state: StreamState) -> None:
     assert LINES[state].state is state
     assert stream_of(LINES[state]).state is state
 
@@ -63,7 +63,7 @@ def test_each_state_is_told_from_the_others(state: StreamState) -> None:
 @pytest.mark.requirement("F7")
 @pytest.mark.parametrize("state", StreamState)
 @pytest.mark.parametrize("move", FATES)
-def test_each_move_in_each_state(move: str, state: StreamState) -> None:
+def test_each_operation_in_each_state(move: str, state: StreamState) -> None:
     decide: Any = getattr(operations, move)
     given = (LINES[state], "note") if move == "dead_letter_head" else (LINES[state],)
     expected = FATES[move].get(state)
@@ -76,7 +76,7 @@ def test_each_move_in_each_state(move: str, state: StreamState) -> None:
 
 
 def _left(state: StreamState) -> str | None:
-    """What still halts a line after a move: a pause, but no dead head."""
+    """What still stops a stream after an operation: a pause, but no dead head."""
     return "paused" if state is StreamState.PAUSED else None
 
 
@@ -91,18 +91,18 @@ def test_pausing_and_resuming_change_nothing_else(state: StreamState) -> None:
 
 
 @pytest.mark.parametrize("state", StreamState)
-def test_what_to_do_names_a_command_that_can_be_pasted(state: StreamState) -> None:
-    told = to_do(LINES[state])
-    commands = told.split("`")[1::2]
+def test_the_remedy_has_a_command_that_can_be_pasted(state: StreamState) -> None:
+    described = to_do(LINES[state])
+    commands = described.split("`")[1::2]
     assert bool(commands) is (state is not StreamState.IDLE)
     for command in commands:
         assert command.startswith("duly ")
         assert "'it'\"'\"'s'" in command or command == "duly deliveries cancel h"
 
 
-def test_what_holds_a_line_up_is_told() -> None:
-    told = {state: plight(found) for state, found in LINES.items()}
-    assert told == {
+def test_the_cause_of_a_stopped_stream_is_described() -> None:
+    described = {state: plight(found) for state, found in LINES.items()}
+    assert described == {
         StreamState.IDLE: "idle",
         StreamState.WAITING: "behind delivery h (due at 2026-03-01 12:05:00Z)",
         StreamState.RUNNING: "behind delivery h (processing)",
@@ -112,7 +112,7 @@ def test_what_holds_a_line_up_is_told() -> None:
     }
 
 
-def test_a_head_is_due_unless_its_line_stands_still_or_runs() -> None:
+def test_a_head_is_due_unless_its_stream_is_stopped_or_running() -> None:
     due = {
         state: head.next_at
         for state, found in LINES.items()
@@ -149,7 +149,7 @@ def member(position: int, id: str = "m", state: str = "dead") -> Member:
         (StreamState.PAUSED, member(9), Return.WAITS),
     ],
 )
-def test_a_dead_letter_comes_back_before_those_after_it(
+def test_a_retried_dead_letter_returns_before_those_after_it(
     state: StreamState, its: Member, expected: Return
 ) -> None:
     assert operations.comes_back(LINES[state], [its]) is expected
@@ -167,7 +167,7 @@ def test_a_dead_letter_comes_back_before_those_after_it(
         (StreamState.BLOCKED, [member(8), member(9)], Return.WAITS),
     ],
 )
-def test_several_come_back_as_the_first_of_them(
+def test_several_retried_dead_letters_return_from_the_first_position(
     state: StreamState, its: list[Member], expected: Return
 ) -> None:
     assert operations.comes_back(LINES[state], its) is expected
@@ -175,7 +175,7 @@ def test_several_come_back_as_the_first_of_them(
 
 @pytest.mark.requirement("F4", "F6")
 @pytest.mark.parametrize("state", StreamState)
-def test_only_a_dead_head_that_blocks_lets_others_go_when_it_is_discarded(
+def test_only_the_discard_of_a_blocking_head_releases_the_others(
     state: StreamState,
 ) -> None:
     change = operations.discard(LINES[state], member(4, "h"), "why")
@@ -203,7 +203,7 @@ def test_only_a_dead_head_that_blocks_lets_others_go_when_it_is_discarded(
         (StreamState.PAUSED, member(4, "h", "pending"), False),
     ],
 )
-def test_only_whoever_nobody_goes_before_can_be_due_now(
+def test_only_the_first_delivery_can_be_due_now(
     state: StreamState, its: Member, goes: bool
 ) -> None:
     if goes:
@@ -213,7 +213,7 @@ def test_only_whoever_nobody_goes_before_can_be_due_now(
             operations.refuse_if_behind(LINES[state], its)
 
 
-def test_whoever_may_be_running_cannot_be_cancelled() -> None:
+def test_a_delivery_that_may_be_running_cannot_be_cancelled() -> None:
     running, waiting = LINES[StreamState.RUNNING], LINES[StreamState.WAITING]
     with pytest.raises(Conflict, match="is being run with its stream"):
         operations.cancels_head(running, member(5), in_run=True)
@@ -222,7 +222,7 @@ def test_whoever_may_be_running_cannot_be_cancelled() -> None:
     assert operations.cancels_head(waiting, member(4, "h"), in_run=False)
 
 
-def test_a_line_begins_where_somebody_came_back() -> None:
+def test_a_stream_begins_at_a_delivery_that_was_put_back() -> None:
     found = LINES[StreamState.WAITING]
     assert found.beginning == 4
     assert msgspec.structs.replace(found, replay_from=2).beginning == 2

@@ -30,7 +30,9 @@ BLOCK, RELEASE, QUEUE = Policy
         (Verdict.DEFERRED, RELEASE, Move.STAY),
     ],
 )
-def test_what_becomes_of_the_line(verdict: Verdict, policy: Policy, expected: Move) -> None:
+def test_each_verdict_has_its_action_for_the_stream(
+    verdict: Verdict, policy: Policy, expected: Move
+) -> None:
     assert move(verdict, policy) is expected
 
 
@@ -38,7 +40,7 @@ def test_every_verdict_has_a_row() -> None:
     assert {move(verdict, policy) for verdict in Verdict for policy in Policy} == set(Move)
 
 
-def test_a_completion_with_something_to_record_leaves_the_line_first() -> None:
+def test_a_completion_with_a_record_leaves_the_stream_first() -> None:
     assert move(Verdict.COMPLETED, BLOCK, plain=False) is Move.LEAVE
 
 

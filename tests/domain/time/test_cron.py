@@ -1,4 +1,4 @@
-"""Cron: what the fields mean, what the clock's jumps do, and what is refused."""
+"""Cron: the meaning of the fields, clock changes, and invalid expressions."""
 
 import os
 import random
@@ -65,7 +65,7 @@ def days_of_january(text: str) -> list[int]:
         ("* * 4#1", [1]),
         ("* * THU#5", [29]),
         ("* * 7#2,1L", [11, 26]),
-        # One of the two is enough, unless either starts with a star.
+        # Either of the two day fields is enough, unless one starts with a star.
         ("15 * MON", [5, 12, 15, 19, 26]),
         ("L * 1#1", [5, 31]),
         ("*/2 * MON", [5, 19]),
@@ -76,7 +76,7 @@ def days_of_january(text: str) -> list[int]:
         ("* 2 *", []),
     ],
 )
-def test_the_day_fields_mean_what_they_say(fields: str, days: list[int]) -> None:
+def test_the_day_fields_select_their_days(fields: str, days: list[int]) -> None:
     assert days_of_january(fields) == days
 
 
@@ -93,7 +93,7 @@ def test_the_day_fields_mean_what_they_say(fields: str, days: list[int]) -> None
         ("*/20 30 6 * * *", ["06:30:00", "06:30:20", "06:30:40"]),
     ],
 )
-def test_the_time_fields_mean_what_they_say(text: str, times: list[str]) -> None:
+def test_the_time_fields_select_their_times(text: str, times: list[str]) -> None:
     found = rule(text).occurrences(NEW_YEAR - SECOND)
     today = [each.at for each in islice(found, len(times) + 1) if each.at < NEW_YEAR + DAY]
     assert [f"{each:%H:%M:%S}" for each in today] == times
@@ -112,7 +112,7 @@ def test_the_time_fields_mean_what_they_say(text: str, times: list[str]) -> None
         (" 0  9\t* jan-Mar  mon ", "0 9 * JAN-MAR MON"),
     ],
 )
-def test_one_meaning_has_one_spelling_in_the_store(nickname: str, fields: str) -> None:
+def test_equal_expressions_are_stored_in_the_same_form(nickname: str, fields: str) -> None:
     assert rule(nickname, "Europe/Oslo") == rule(fields, "Europe/Oslo")
     assert rule(nickname).expression == fields
 
@@ -147,7 +147,7 @@ NEW_YORK, APIA = "America/New_York", "Pacific/Apia"
         ("50 * 1 11 *", NEW_YORK, "2026-11-01T05:00Z", ["11-01 05:50", "11-01 06:50"]),
         ("50 * 1 11 *", NEW_YORK, "2026-11-01T05:55Z", ["11-01 06:50", "11-01 07:50"]),
         ("*/30 1 1 11 *", NEW_YORK, "2026-11-01T05:30Z", ["11-01 06:00", "11-01 06:30"]),
-        # A repeated hour in which one of the eras ends into which time is cut.
+        # A repeated hour at the end of one of the eras into which time is divided.
         ("30 1 * * *", "America/Chicago", "3932-11-06T07:10Z", ["11-07 07:30", "11-08 07:30"]),
         # Samoa had no 30 December in 2011: at 10:00Z it was the 31st.
         ("0 9 30 12 *", APIA, "2011-12-01T00:00Z", ["12-30 10:00", "12-29 19:00"]),
@@ -159,19 +159,19 @@ NEW_YORK, APIA = "America/New_York", "Pacific/Apia"
         ("45 1 * * *", "Australia/Lord_Howe", "2026-04-04T14:00Z", ["04-04 14:45", "04-05 15:15"]),
     ],
 )
-def test_a_jump_of_the_clock_neither_loses_nor_repeats_a_run(
+def test_a_clock_change_neither_loses_nor_repeats_a_run(
     text: str, tz: str, after: str, expected: list[str]
 ) -> None:
     assert moments(text, tz, after, 2) == expected
 
 
-def test_a_skipped_time_is_dropped_when_that_is_wished() -> None:
+def test_a_skipped_time_is_dropped_on_request() -> None:
     assert moments("30 2 * * *", NEW_YORK, "2026-03-08T00:00Z", 1, "skip") == ["03-09 06:30"]
     assert moments("0 9 30 12 *", APIA, "2011-12-01T00:00Z", 1, "skip") == ["12-29 19:00"]
     assert moments("0 2,3 * * *", NEW_YORK, "2026-03-08T00:00Z", 1, "skip") == ["03-08 07:00"]
 
 
-def test_a_run_says_that_it_was_moved_out_of_a_gap() -> None:
+def test_a_run_that_was_moved_out_of_a_gap_is_marked() -> None:
     after = datetime(2026, 3, 8, tzinfo=UTC)
     moved, plain = islice(rule("30 2 * * *", NEW_YORK).occurrences(after), 2)
     assert (moved.identity, moved.shifted) == ("2026-03-08T07:00:00Z", True)
@@ -250,7 +250,7 @@ def test_a_run_says_that_it_was_moved_out_of_a_gap() -> None:
         (["*"], "expression", "is not a cron expression"),
     ],
 )
-def test_a_bad_expression_is_refused_with_its_field_and_the_reason(
+def test_an_invalid_expression_is_refused_with_its_field_and_a_reason(
     text: str, field: str, reason: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
@@ -259,7 +259,7 @@ def test_a_bad_expression_is_refused_with_its_field_and_the_reason(
     assert reason in refused.value.problem
 
 
-def test_a_bad_zone_or_choice_is_refused() -> None:
+def test_an_invalid_zone_or_option_is_refused() -> None:
     for make, field in (
         (lambda: cron("* * * * *", tz="Europe/Atlantis"), "tz"),
         (lambda: cron("@every 5m", tz="Europe/Atlantis"), "tz"),
@@ -305,12 +305,12 @@ def seen(text: str, begin: datetime) -> list[tuple[str, bool]]:
 
 
 @pytest.mark.long
-def test_a_second_by_second_walk_finds_no_difference() -> None:
+def test_a_comparison_second_by_second_finds_no_difference() -> None:
     problems = [f"{case}: {problem}" for case, problem in islice(cases(7), CASES) if problem]
     assert problems == []
 
 
-def test_a_day_by_day_walk_finds_no_difference() -> None:
+def test_a_comparison_day_by_day_finds_no_difference() -> None:
     chance = random.Random(3)
     for _ in range(200):
         around = (
@@ -341,7 +341,7 @@ def dates(naive: Naive, fields: str, start: date, n: int) -> list[date]:
         ("* * * 1-6 * 1-5", 3650, None),
     ],
 )
-def test_counting_takes_no_longer_for_what_runs_often(
+def test_counting_takes_no_longer_for_frequent_runs(
     text: str, days: int, count: int | None
 ) -> None:
     made = rule(text, "Europe/Oslo")
@@ -353,7 +353,7 @@ def test_counting_takes_no_longer_for_what_runs_often(
     assert time.perf_counter() - started < 0.1
 
 
-def test_nothing_lies_between_a_moment_and_itself_or_an_earlier_one() -> None:
+def test_there_is_no_run_between_a_moment_and_itself_or_an_earlier_one() -> None:
     made = rule("* * * * * *", "Europe/Oslo")
     for until in (NEW_YEAR, NEW_YEAR - DAY):
         assert made.count(NEW_YEAR, until) == 0

@@ -1,4 +1,4 @@
-"""Rules in plain English: short where there is a phrase, and true everywhere."""
+"""Descriptions of rules in English: short where there is a phrase, and always true."""
 
 import random
 from datetime import UTC, datetime
@@ -64,7 +64,7 @@ pytestmark = pytest.mark.requirement("C2")
         ("0 9 1 * 0-6", "at 09:00 every day"),
     ],
 )
-def test_a_cron_expression_reads_as_it_runs(text: str, phrase: str) -> None:
+def test_a_cron_expression_has_its_description(text: str, phrase: str) -> None:
     assert cron(text, "Europe/Oslo").describe() == f"{phrase}, Europe/Oslo"
 
 
@@ -108,11 +108,11 @@ def test_a_cron_expression_reads_as_it_runs(text: str, phrase: str) -> None:
     ],
     ids=str,
 )
-def test_every_rule_reads_as_it_runs(rule: Rule, phrase: str) -> None:
+def test_every_rule_has_its_description(rule: Rule, phrase: str) -> None:
     assert rule.describe() == phrase
 
 
-def test_no_two_meanings_share_a_phrase() -> None:
+def test_different_rules_have_different_descriptions() -> None:
     chance, phrases = random.Random(5), {}
     around = datetime(2026, 3, 29, 2, 30, tzinfo=UTC)
     for turn in range(6_000):
@@ -127,7 +127,7 @@ def test_no_two_meanings_share_a_phrase() -> None:
 
 
 def meaning(fields: Fields) -> tuple[object, ...]:
-    """What runs when: fields that let every day pass mean the same however they say it."""
+    """The fields in a normal form: all fields that match every day are equal."""
     month, week = fields.monthdays, fields.weekdays
     every_monthday, every_weekday = len(month.numbers) == 31, len(week.numbers) == 7
     if (every_monthday and every_weekday) or (

@@ -1,4 +1,4 @@
-"""Every: elapsed time from an anchor. Cron has files of its own."""
+"""`every`: elapsed time from an anchor. Cron has its own files."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -32,7 +32,7 @@ DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
         ("36600d", 36_600 * 86_400),
     ],
 )
-def test_an_interval_may_be_written_in_many_ways(interval: Any, seconds: float) -> None:
+def test_an_interval_may_be_written_in_several_forms(interval: Any, seconds: float) -> None:
     assert every(interval).interval == timedelta(seconds=seconds)
 
 
@@ -46,19 +46,19 @@ def test_an_interval_may_be_written_in_many_ways(interval: Any, seconds: float) 
     ],
     ids=quoted,
 )  # fmt: skip
-def test_an_interval_that_makes_no_sense_is_refused(interval: Any) -> None:
+def test_an_invalid_interval_is_refused(interval: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
         every(interval)
     assert refused.value.field == "interval"
 
 
-def test_every_beats_from_the_start_of_1970_unless_told_otherwise() -> None:
+def test_the_default_anchor_is_the_start_of_1970() -> None:
     found = every("1h30m").preview(2, after=datetime(2026, 11, 15, tzinfo=UTC))
     assert found == [NOON.replace(hour=1, minute=30), NOON.replace(hour=3, minute=0)]
     assert every(5) == every(5, anchor="1970-01-01T00:00Z")
 
 
-def test_the_anchor_sets_the_beat_before_it_too() -> None:
+def test_the_anchor_applies_to_moments_before_it_too() -> None:
     anchor = datetime(2026, 11, 20, 14, 0, 7, tzinfo=UTC)
     rule = every("2d", anchor)
     assert rule.next_after(NOON) == datetime(2026, 11, 16, 14, 0, 7, tzinfo=UTC)
@@ -88,7 +88,7 @@ def test_every_never_drifts() -> None:
     assert (found - datetime(1970, 1, 1, tzinfo=UTC)) % timedelta(seconds=7.001) == timedelta()
 
 
-def test_a_year_of_seconds_is_counted_without_a_walk() -> None:
+def test_a_year_of_seconds_is_counted_without_iteration() -> None:
     assert every(1).count(NOON, NOON + 365 * DAY) == 365 * 86_400
     assert (
         every(1).count(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""Rules as values: how they are made, what they answer, how they are stored, what is refused."""
+"""Rules as values: creation, results, stored form, and errors."""
 
 import json
 from collections.abc import Callable
@@ -92,7 +92,7 @@ def test_the_next_moment_is_strictly_later_and_in_utc(rule: Rule, moment: dateti
 
 
 @given(rules, moments, st.timedeltas(-DAY, 900 * DAY))
-def test_count_and_last_are_what_a_walk_finds(
+def test_count_and_last_are_those_of_an_iteration(
     rule: Rule, after: datetime, length: timedelta
 ) -> None:
     if isinstance(rule, Every):
@@ -110,19 +110,19 @@ def test_count_and_last_are_what_a_walk_finds(
 
 
 @given(rules, moments)
-def test_identities_are_as_unique_as_moments(rule: Rule, after: datetime) -> None:
+def test_each_moment_has_its_own_identity(rule: Rule, after: datetime) -> None:
     found = list(islice(rule.occurrences(after), 50))
     assert len({each.identity for each in found}) == len({each.at for each in found}) == len(found)
     assert [each.at for each in found] == sorted(each.at for each in found)
     assert rule.preview(50, after=after) == [each.at for each in found]
 
 
-def test_the_face_offers_the_four_ways_to_make_one() -> None:
+def test_the_public_module_has_the_four_kinds_of_rules() -> None:
     assert (duly.cron, duly.every, duly.at, duly.yearly) == (cron, every, at, yearly)
 
 
 @pytest.mark.parametrize("rule", EXAMPLES, ids=encode_rule)
-def test_time_has_an_end_and_no_rule_falls_over_it(rule: Rule) -> None:
+def test_no_rule_fails_at_the_end_of_time(rule: Rule) -> None:
     last_hour = datetime(9999, 12, 31, 23, tzinfo=timezone(-14 * timedelta(hours=1)))
     first_hour = datetime(1, 1, 1, 1, tzinfo=timezone(14 * timedelta(hours=1)))
     end = datetime(9000, 1, 1, tzinfo=UTC)
@@ -144,7 +144,7 @@ def test_time_has_an_end_and_no_rule_falls_over_it(rule: Rule) -> None:
     "moment", [NOON.replace(tzinfo=None), "2026-11-15", None, 5, date.min, DAY]
 )
 def test_a_moment_without_a_zone_is_refused(rule: Rule, moment: Any) -> None:
-    asked: dict[str, list[Callable[[], object]]] = {
+    calls_of_fields: dict[str, list[Callable[[], object]]] = {
         "moment": [lambda: rule.next_after(moment)],
         "after": [
             lambda: rule.preview(1, after=moment),
@@ -154,15 +154,15 @@ def test_a_moment_without_a_zone_is_refused(rule: Rule, moment: Any) -> None:
         ],
         "until": [lambda: rule.count(NOON, moment), lambda: rule.last(NOON, moment)],
     }
-    for field, asks in asked.items():
-        for ask in asks:
+    for field, calls in calls_of_fields.items():
+        for call in calls:
             with pytest.raises(InvalidInput, match="give one, as in") as refused:
-                ask()
+                call()
             assert refused.value.field == field
 
 
 @pytest.mark.parametrize("n", [-1, 10_001, 1.5, "3", None, True])
-def test_a_preview_has_a_sane_length(n: Any) -> None:
+def test_an_invalid_length_of_a_preview_is_refused(n: Any) -> None:
     with pytest.raises(InvalidInput, match="whole number from 0 to 10000"):
         every(90).preview(n, after=NOON)
     assert every(90).preview(0, after=NOON) == []
@@ -199,7 +199,7 @@ def test_only_wall_times_depend_on_a_zone(rule: Rule, zone_name: str | None) -> 
     ],
     ids=str,
 )
-def test_a_rule_of_a_newer_version_is_reported_and_never_guessed_at(
+def test_a_rule_of_a_newer_version_is_reported_and_never_guessed(
     change: dict[str, Any],
 ) -> None:
     stored = {**json.loads(encode_rule(cron("0 9 * * MON", "Europe/Oslo"))), **change}
@@ -226,12 +226,12 @@ def test_a_rule_of_a_newer_version_is_reported_and_never_guessed_at(
         '{"kind":"yearly","month":2,"day":28,"time":"09:00:00Z"}',
     ],
 )
-def test_what_is_no_rule_is_unreadable(text: str) -> None:
+def test_an_invalid_text_is_not_a_rule(text: str) -> None:
     with pytest.raises(UnreadableRule):
         decode_rule(text)
 
 
-def test_the_stored_forms_stay_as_they_are() -> None:
+def test_the_stored_forms_do_not_change() -> None:
     assert [encode_rule(rule) for rule in EXAMPLES] == [
         '{"kind":"cron","expression":"0 9 * * MON","tz":"Europe/Oslo","dst_gap":"run"}',
         '{"kind":"cron","expression":"*/15 * * * * *","tz":"UTC","dst_gap":"skip"}',
@@ -245,7 +245,7 @@ def test_the_stored_forms_stay_as_they_are() -> None:
     ]
 
 
-def test_rules_are_values() -> None:
+def test_rules_are_immutable_and_comparable() -> None:
     assert (
         len({cron("0 9 * * *"), cron("0  9 * * *"), Cron("0 9 * * *"), every(60), every("1m")}) == 2
     )

@@ -1,4 +1,4 @@
-"""At and yearly: what was meant is kept, and the instant is derived from it."""
+"""`at` and `yearly`: the wall time is stored, and the instant is derived from it."""
 
 import json
 from datetime import UTC, datetime, time, timedelta, timezone
@@ -15,7 +15,7 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 
 
-def test_an_offset_makes_an_instant_for_ever() -> None:
+def test_a_time_with_an_offset_is_a_fixed_instant() -> None:
     oslo = datetime(2026, 11, 15, 9, tzinfo=timezone(timedelta(hours=1)))
     for each in (oslo, "2026-11-15T09:00:00+01:00", "2026-11-15 08:00Z"):
         rule = at(each)
@@ -23,7 +23,7 @@ def test_an_offset_makes_an_instant_for_ever() -> None:
         assert rule.occurrence() == Occurrence("2026-11-15T08:00:00Z", NOON.replace(hour=8))
 
 
-def test_a_zone_makes_a_wall_time_that_is_kept_as_meant() -> None:
+def test_a_time_with_a_zone_is_stored_as_a_wall_time() -> None:
     wall = datetime(2026, 11, 15, 9)  # noqa: DTZ001
     for each in (wall, "2026-11-15T09:00", "2026-11-15 09:00:00", wall.replace(fold=1)):
         rule = at(each, tz="Asia/Tokyo")
@@ -43,7 +43,7 @@ def test_a_zone_makes_a_wall_time_that_is_kept_as_meant() -> None:
         ("2011-12-30T09:00", "Pacific/Apia", "2011-12-30T19:00Z", True),
     ],
 )
-def test_a_gap_moves_it_on_and_a_repeated_hour_takes_the_first(
+def test_a_time_in_a_gap_moves_forward_and_a_repeated_time_is_the_first(
     wall: str, tz: str, instant: str, shifted: bool
 ) -> None:
     occurrence = at(wall, tz).occurrence()
@@ -80,9 +80,7 @@ def test_at_happens_once() -> None:
         ("1970-01-01T00:00", "Europe/Oslo", "moment", "not between 1970 and 9000"),
     ],
 )
-def test_what_names_no_moment_is_refused(
-    moment: Any, tz: str | None, field: str, remedy: str
-) -> None:
+def test_an_invalid_moment_is_refused(moment: Any, tz: str | None, field: str, remedy: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         at(moment, tz)
     assert refused.value.field == field
@@ -109,7 +107,7 @@ def test_skipping_finds_the_next_leap_day_over_eight_years() -> None:
     assert found == datetime(2104, 2, 29, 9, tzinfo=UTC)
 
 
-def test_the_local_year_is_the_identity() -> None:
+def test_the_identity_is_the_local_year() -> None:
     ahead = yearly(1, 1, "09:00", "Pacific/Kiritimati").of_year(2027)
     assert ahead == Occurrence("2027", datetime(2026, 12, 31, 19, tzinfo=UTC))
     behind = yearly(12, 31, "23:00", "Pacific/Pago_Pago").of_year(2026)
@@ -127,14 +125,14 @@ def test_no_year_is_lost_or_repeated_at_the_turn_of_the_year(
     assert years[-1] >= 8998
 
 
-def test_the_old_year_is_not_over_before_it_is_over_on_the_wall() -> None:
+def test_the_year_ends_by_the_local_clock() -> None:
     rule = yearly(12, 31, "23:00", "Pacific/Pago_Pago")
     for year in range(1971, 9000):
         new_year = datetime(year, 1, 1, tzinfo=UTC)
         assert rule.next_after(new_year) == new_year + timedelta(hours=10)
 
 
-def test_a_skipped_time_moves_on_and_says_so() -> None:
+def test_a_skipped_time_moves_forward_and_is_marked() -> None:
     rule = yearly(3, 29, "00:30", "Asia/Beirut")
     shifted = rule.of_year(2026)
     assert shifted == Occurrence("2026", datetime(2026, 3, 28, 22, 30, tzinfo=UTC), True)
@@ -144,11 +142,11 @@ def test_a_skipped_time_moves_on_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("year", [-1, 0, 1, 1969, 9001, 10_000, 10**9])
-def test_a_year_outside_of_time_has_none(year: int) -> None:
+def test_a_year_out_of_range_has_no_moment(year: int) -> None:
     assert yearly(6, 1).of_year(year) is None
 
 
-def test_the_time_of_day_may_be_a_value_or_a_text() -> None:
+def test_the_time_of_day_may_be_a_time_or_a_text() -> None:
     assert yearly(6, 1, time(9, 0, 30)) == yearly(6, 1, "09:00:30")
     assert yearly(6, 1).time == time(9)
 

@@ -1,4 +1,4 @@
-"""Zones come from the package, by their exact names, and nothing else is one."""
+"""Zones come only from the tzdata package, by their exact names."""
 
 import re
 import struct
@@ -29,7 +29,7 @@ def distinct_zones() -> list[str]:
     return sorted({fingerprint(name): name for name in sorted(names())}.values())
 
 
-def test_every_listed_zone_is_there() -> None:
+def test_every_listed_zone_exists() -> None:
     assert len(names()) > 400
     for name in names():
         assert zone(name).key == name
@@ -40,7 +40,7 @@ def test_a_zone_is_loaded_once() -> None:
     assert zone("Europe/Oslo") is zone("Europe/Oslo")
 
 
-def test_the_machines_own_zones_are_never_asked(tmp_path: Path) -> None:
+def test_the_zones_of_the_machine_are_never_used(tmp_path: Path) -> None:
     (tmp_path / "Europe").mkdir()
     (tmp_path / "Europe" / "Oslo").write_bytes(data("Asia/Tokyo"))
     search_path = zoneinfo.TZPATH
@@ -100,10 +100,10 @@ def test_the_data_is_as_new_as_the_package() -> None:
         UTC,
     ],
 )
-def test_what_is_no_zone_is_refused_by_name_and_with_a_remedy(name: object) -> None:
-    for ask in (zone, fingerprint):
+def test_an_unknown_zone_is_refused_with_its_name_and_a_remedy(name: object) -> None:
+    for function in (zone, fingerprint):
         with pytest.raises(InvalidInput, match=r"IANA name such as Europe/Oslo|write ") as refused:
-            ask(name)  # type: ignore[operator]
+            function(name)  # type: ignore[operator]
         assert refused.value.field == "tz"
         assert len(str(refused.value)) < 300
         assert str(refused.value).isprintable()
@@ -118,7 +118,7 @@ def test_the_version_is_a_release_of_the_zone_data() -> None:
     assert re.fullmatch(r"20\d\d[a-z]", zone_data_version())
 
 
-def test_a_fingerprint_changes_with_the_data_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fingerprint_changes_only_with_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.fullmatch(r"[0-9a-f]{16}", fingerprint("Europe/Oslo"))
     assert fingerprint("Europe/Oslo") != fingerprint("Asia/Tokyo")
     before = zones._fingerprint.__wrapped__("Europe/Oslo")
@@ -147,7 +147,7 @@ def found(offsets: Offsets) -> Iterator[tuple[int, int, int]]:
 
 
 def changes(tzif: bytes) -> list[tuple[int, int, int]]:
-    """When the offset changes, from what to what, as the file's own table tells it."""
+    """The changes of the offset in the file's own table: when, from what, to what."""
     version_one = counts(tzif, 0)
     start = 44 + size(version_one, 4)
     times, types = counts(tzif, start)[3:5]
@@ -156,8 +156,8 @@ def changes(tzif: bytes) -> list[tuple[int, int, int]]:
     table = start + 44 + 9 * times
     offsets = [struct.unpack_from(">l", tzif, table + 6 * each)[0] for each in range(types)]
     before = [offsets[0], *(offsets[kind] for kind in kinds)]
-    told = zip(moments, before, (offsets[kind] for kind in kinds), strict=False)
-    return [(at, old, new) for at, old, new in told if old != new]
+    rows = zip(moments, before, (offsets[kind] for kind in kinds), strict=False)
+    return [(at, old, new) for at, old, new in rows if old != new]
 
 
 def counts(tzif: bytes, start: int) -> tuple[int, ...]:

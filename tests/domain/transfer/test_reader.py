@@ -1,4 +1,4 @@
-"""Reading an export: only what is whole and sound is taken, and what is not is told by its line."""
+"""Reading an export: only complete and valid files are accepted; errors have the line."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ STEP = {"name": "charge", "attempt": 1, "done_at": AT}
 
 
 def file(*things: Any, heading: Any = HEADING, counts: Any = None) -> list[bytes]:
-    """The lines of an export of these."""
+    """The lines of an export of these records."""
     ending = {"kind": "end", "counts": {"things": len(things)} if counts is None else counts}
     return [json.dumps(each).encode() + b"\n" for each in (heading, *things, ending)]
 
 
-def survey(lines: list[bytes], told: list[tuple[int, str]] | None = None) -> Survey:
-    tell = None if told is None else lambda number, problem: told.append((number, problem))
-    return Reading(lines, 1000, tell).survey()
+def survey(lines: list[bytes], reported: list[tuple[int, str]] | None = None) -> Survey:
+    report = (
+        None if reported is None else lambda number, problem: reported.append((number, problem))
+    )
+    return Reading(lines, 1000, report).survey()
 
 
 def refusal(lines: list[bytes]) -> str:
@@ -64,31 +66,31 @@ def test_a_whole_file_is_read_to_its_end() -> None:
     assert found.counts == {"endpoints": 1, "streams": 1, "schedules": 1, "deliveries": 1}
 
 
-def test_wherever_it_is_cut_off_it_is_refused() -> None:
+def test_a_file_that_is_cut_off_anywhere_is_refused() -> None:
     whole = b"".join(file(*THINGS))
-    # Only the very last line break is nothing that would be missed.
+    # Only the last line break may be missing.
     for size in range(len(whole) - 1):
-        told = refusal(whole[:size].splitlines(keepends=True))
-        assert "cut off" in told or "its first line" in told, (size, told)
+        message = refusal(whole[:size].splitlines(keepends=True))
+        assert "cut off" in message or "its first line" in message, (size, message)
 
 
-def test_part_of_it_or_two_of_them_are_refused() -> None:
+def test_a_part_of_a_file_or_two_files_are_refused() -> None:
     lines = file(*THINGS)
     assert "counts 4 entries, and there are 3" in refusal(lines[:2] + lines[3:])
     assert "there is more after its end in line 6" in refusal(lines + lines)
 
 
 @pytest.mark.parametrize("heading", [None, 7, [], "x", {}, {"kind": "delivery"}, DELIVERY])
-def test_what_is_no_export_is_refused(heading: Any) -> None:
+def test_a_file_that_is_not_an_export_is_refused(heading: Any) -> None:
     assert "first line is not that of an export" in refusal(file(heading=heading))
     assert "first line is not that of an export" in refusal([b"\xff\xfe garbage"])
     assert "first line is not that of an export" in refusal([])
 
 
-def test_a_newer_version_is_refused_whatever_else_it_says() -> None:
+def test_a_newer_version_is_refused_whatever_its_contents() -> None:
     heading = {"kind": "duly-export", "version": 2, "duly": "9.9", "compression": "zstd"}
-    told = refusal(file(heading=heading))
-    assert "version 2 by duly 9.9" in told
+    message = refusal(file(heading=heading))
+    assert "version 2 by duly 9.9" in message
     assert "first line is damaged" in refusal(file(heading=HEADING | {"schema": "x"}))
 
 
@@ -104,7 +106,7 @@ GOOD = (
 
 
 @pytest.mark.parametrize("thing", GOOD)
-def test_what_fits_is_taken(thing: Any) -> None:
+def test_valid_records_are_accepted(thing: Any) -> None:
     assert survey(file(thing)).total == 1
 
 
@@ -154,26 +156,26 @@ BAD = (
 
 
 @pytest.mark.parametrize(("thing", "problem"), BAD)
-def test_a_bad_line_is_told_by_its_number_and_what_is_wrong(thing: Any, problem: str) -> None:
-    told = refusal(file(thing))
-    assert told.startswith("line 2: ")
-    assert problem in told
-    heard: list[tuple[int, str]] = []
+def test_a_bad_line_is_reported_with_its_number_and_problem(thing: Any, problem: str) -> None:
+    message = refusal(file(thing))
+    assert message.startswith("line 2: ")
+    assert problem in message
+    reported: list[tuple[int, str]] = []
     lines = file(ENDPOINT, thing, DELIVERY)
     lines[3:3] = [b"garbage\n", b"\n"]
     lines[-1] = lines[-1].replace(b"3", b"4")
-    found = survey(lines, heard)
+    found = survey(lines, reported)
     assert (found.total, found.bad) == (2, 2)
-    assert [number for number, _ in heard] == [3, 4]
-    assert problem in heard[0][1]
+    assert [number for number, _ in reported] == [3, 4]
+    assert problem in reported[0][1]
 
 
-def test_things_stand_in_the_order_in_which_they_refer_to_each_other() -> None:
-    told = refusal(file(DELIVERY, SCHEDULE))
-    assert told == "line 3: schedules stand before deliveries, which refer to them"
+def test_records_come_after_those_they_refer_to() -> None:
+    message = refusal(file(DELIVERY, SCHEDULE))
+    assert message == "line 3: schedules stand before deliveries, which refer to them"
 
 
-def test_batches_are_of_one_kind_and_bounded() -> None:
+def test_a_batch_has_one_kind_of_record_and_a_limited_size() -> None:
     things = [ENDPOINT, *[DELIVERY] * (BATCH + 1)]
     found = list(Reading(file(*things), 1000, None).batches())
     assert [len(each) for each in found] == [1, BATCH, 1]

@@ -20,11 +20,11 @@ LINE = (
     b'"next_at":"2026-03-02T08:00:00Z","runs":1,"merged":2,"skipped":3,"zone":"Europe/Oslo",'
     b'"zone_hash":"ab","zone_version":"2026a","missed_at":null}}\n'
 )
-"""All options but catch_up and overlap differ from their defaults."""
+"""All options except catch_up and overlap differ from their defaults."""
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def test_an_export_of_today_is_imported_and_exported_unchanged() -> None:
+def test_an_export_of_version_1_is_imported_and_exported_unchanged() -> None:
     entry = entries.decode(LINE)
     assert isinstance(entry, ScheduleEntry)
     found = revision_of(entry, 1000)

@@ -1,4 +1,4 @@
-"""Every change through the port is in the audit trail, with who made it."""
+"""Every change over HTTP is in the audit trail with its actor."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 
 from duly import every
 from duly.testing import VirtualClock
-from tests.http.doors import Port, port
-from tests.http.protocol.test_routes import READ_BY_POST, READING, walk
+from tests.http.ports import Port, port
+from tests.http.protocol.test_routes import READ_BY_POST, READING, all_methods
 
 pytestmark = pytest.mark.requirement("S2")
 SPEC = {"rule": {"every": "1h"}, "target": "work"}
@@ -48,16 +48,16 @@ CHANGES: dict[tuple[str, str], tuple[str, Any, str]] = {
     ("POST", "/v1/keys"): ("", {"name": "made"}, "key.created"),
     ("POST", "/v1/keys/{id}/revoke"): ("{key}", None, "key.revoked"),
 }
-"""What is changed, with which body, and what the trail says of it; in this order."""
-NOT_TOLD = {
-    # A delivery that was accepted is its own record.
+"""For each change: the name, the body and the audited action; in this order."""
+NOT_AUDITED = {
+    # An accepted delivery is its own record.
     ("POST", "/v1/deliveries"),
     ("POST", "/v1/deliveries/bulk"),
-    # Told as the release of its stream, where it is tested.
+    # Audited as the release of its stream; tested there.
     ("POST", "/v1/deliveries/{id}/release"),
-    # Tested with the streams: it wants a head that failed.
+    # Tested with the streams: it needs a failed head.
     ("POST", "/v1/streams/{name}/release"),
-    # It is sent at once, and leaves no trace on the books.
+    # Sent at once, and not stored.
     ("POST", "/v1/endpoints/{name}/test"),
 }
 
@@ -68,7 +68,7 @@ async def public(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[Port]:
         yield found
 
 
-async def test_every_change_tells_who_made_it(public: Port, clock: VirtualClock) -> None:
+async def test_every_change_is_audited_with_its_actor(public: Port, clock: VirtualClock) -> None:
     admin = await public.token("admin")
     actor = f"key:{admin.split('_')[1]}"
     ids = {
@@ -84,17 +84,17 @@ async def test_every_change_tells_who_made_it(public: Port, clock: VirtualClock)
     for (method, path), (name, body, action) in CHANGES.items():
         place = path.replace("{id}", name).replace("{name}", name).format(**ids)
         given = {} if body is None else {"json": body}
-        answer = await public.ask(place, method, key=admin, **given)
+        answer = await public.request(place, method, key=admin, **given)
         assert answer.status_code < 300, (method, path, answer.text)
         (latest, *_) = await public.app.audit.list(limit=1)
         assert (latest.actor, latest.action) == (actor, action), (method, path)
         assert latest.done_at == clock.now()
 
 
-async def test_there_is_no_other_change(public: Port) -> None:
+async def test_every_changing_route_is_listed_here(public: Port) -> None:
     found = {
         (each.method, each.path)
-        for each in walk(public)
+        for each in all_methods(public)
         if each.method not in READING | {"OPTIONS"} and each.path not in READ_BY_POST
     }
-    assert found == CHANGES.keys() | NOT_TOLD
+    assert found == CHANGES.keys() | NOT_AUDITED

@@ -1,4 +1,4 @@
-"""Who may enter the port, from where, under which name, for what and how often."""
+"""Authentication: keys, scopes, loopback, host names, origins and rate limits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from duly.errors import BadSetting, StoreUnavailable
 from duly.surfaces.http.access.auth import Authenticator, refuse_without_keys
 from duly.surfaces.http.access.key_cache import KeyCache
 from duly.testing import VirtualClock
-from tests.http.doors import Port, port
+from tests.http.ports import Port, port
 
 pytestmark = pytest.mark.requirement("S2")
 NEW = {"json": {"target": "work"}}
@@ -20,26 +20,26 @@ EVERYWHERE = {"host": "0.0.0.0"}
 
 @pytest.fixture
 async def here(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[Port]:
-    """A port on loopback."""
+    """A server on loopback."""
     async with port(sqlite_url, clock) as found:
         yield found
 
 
 @pytest.fixture
 async def public(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[Port]:
-    """A port that other machines can reach."""
+    """A server that other machines can reach."""
     async with port(sqlite_url, clock, **EVERYWHERE) as found:
         yield found
 
 
-async def test_on_loopback_nobody_needs_a_key_whether_there_are_any_or_not(here: Port) -> None:
+async def test_on_loopback_no_key_is_needed_even_if_keys_exist(here: Port) -> None:
     assert await here.status("/v1/workers", peer="127.0.0.1") == 200
     await here.token("read")
     for peer in ("127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"):
         assert await here.status("/v1/deliveries", "POST", peer=peer, **NEW) == 201
 
 
-async def test_who_gives_a_key_on_loopback_is_taken_by_it(here: Port) -> None:
+async def test_a_key_given_on_loopback_is_used(here: Port) -> None:
     read = await here.token("read")
     assert await here.status("/v1/workers", peer="127.0.0.1", key=read) == 200
     assert await here.status("/v1/deliveries", "POST", peer="127.0.0.1", key=read, **NEW) == 403
@@ -49,14 +49,14 @@ async def test_who_gives_a_key_on_loopback_is_taken_by_it(here: Port) -> None:
 @pytest.mark.parametrize(
     "header", ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via", "X-Forwarded-Host"]
 )
-async def test_what_a_proxy_hands_on_is_not_from_this_machine(here: Port, header: str) -> None:
+async def test_a_request_from_a_proxy_is_not_local(here: Port, header: str) -> None:
     passed_on = {header: "203.0.113.9"}
     assert await here.status("/v1/workers", peer="127.0.0.1", headers=passed_on) == 401
     read = await here.token("read")
     assert await here.status("/v1/workers", peer="127.0.0.1", headers=passed_on, key=read) == 200
 
 
-async def test_loopback_can_be_closed_too(sqlite_url: str, clock: VirtualClock) -> None:
+async def test_keys_can_be_required_on_loopback_too(sqlite_url: str, clock: VirtualClock) -> None:
     async with port(sqlite_url, clock, loopback_open=False) as closed:
         assert await closed.status("/v1/workers", peer="127.0.0.1") == 401
         with pytest.raises(BadSetting) as refused:
@@ -64,17 +64,17 @@ async def test_loopback_can_be_closed_too(sqlite_url: str, clock: VirtualClock) 
     assert refused.value.field == "loopback_open"
 
 
-async def test_a_port_that_others_can_reach_needs_a_key_even_from_here(public: Port) -> None:
+async def test_a_public_server_needs_a_key_even_from_loopback(public: Port) -> None:
     read = await public.token("read")
     for peer in ("127.0.0.1", "203.0.113.7"):
-        answer = await public.ask("/v1/workers", peer=peer)
+        answer = await public.request("/v1/workers", peer=peer)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"] == 'Bearer realm="duly"'
         assert answer.headers["content-type"] == "application/problem+json"
         assert await public.status("/v1/workers", peer=peer, key=read) == 200
 
 
-async def test_a_port_that_others_can_reach_is_not_opened_before_a_key_is_made(
+async def test_a_public_server_does_not_start_without_a_key(
     public: Port, clock: VirtualClock
 ) -> None:
     with pytest.raises(BadSetting, match="duly keys create NAME --scope admin") as refused:
@@ -87,19 +87,17 @@ async def test_a_port_that_others_can_reach_is_not_opened_before_a_key_is_made(
         await refuse_without_keys(public.app)
 
 
-async def test_only_a_bearer_key_that_is_ours_opens(public: Port) -> None:
+async def test_only_a_valid_bearer_key_is_accepted(public: Port) -> None:
     read = await public.token("read")
     for given in (read, f"Basic {read}", "Bearer", "Bearer ", f"Bearer {read}x", "Bearer duly_x"):
-        answer = await public.ask("/v1/workers", headers={"authorization": given})
+        answer = await public.request("/v1/workers", headers={"authorization": given})
         assert answer.status_code == 401, given
         assert 'error="invalid_token"' in answer.headers["www-authenticate"]
         assert read not in answer.text
     assert await public.status("/v1/workers", headers={"authorization": f"bearer  {read}"}) == 200
 
 
-async def test_a_revoked_key_opens_nothing_after_a_second(
-    public: Port, clock: VirtualClock
-) -> None:
+async def test_a_revoked_key_is_refused_after_a_second(public: Port, clock: VirtualClock) -> None:
     read = await public.token("read")
     assert await public.status("/v1/workers", key=read) == 200
     (key,) = await public.app.keys.list()
@@ -108,20 +106,20 @@ async def test_a_revoked_key_opens_nothing_after_a_second(
     assert await public.status("/v1/workers", key=read) == 401
 
 
-async def test_who_stays_long_is_asked_again(public: Port, clock: VirtualClock) -> None:
-    made, door = await public.app.keys.create("reader"), Authenticator(public.app)
+async def test_a_long_connection_is_authenticated_again(public: Port, clock: VirtualClock) -> None:
+    made, authenticator = await public.app.keys.create("reader"), Authenticator(public.app)
     scope = {
         "type": "http",
         "client": ("203.0.113.7", 4711),
         "headers": [(b"authorization", f"Bearer {made.token}".encode())],
     }
-    assert await door.still_admits(scope)
+    assert await authenticator.still_admits(scope)
     await public.app.keys.revoke(made.id)
     clock.advance(1)
-    assert not await door.still_admits(scope)
+    assert not await authenticator.still_admits(scope)
 
 
-async def test_an_expired_key_opens_nothing_though_it_was_just_shown(
+async def test_an_expired_key_is_refused_even_if_it_is_cached(
     public: Port, clock: VirtualClock
 ) -> None:
     ends_at = clock.now() + timedelta(milliseconds=500)
@@ -131,7 +129,7 @@ async def test_an_expired_key_opens_nothing_though_it_was_just_shown(
     assert await public.status("/v1/workers", key=made.token) == 401
 
 
-async def test_a_new_key_opens_though_its_token_was_tried_before_it_was_one(
+async def test_a_new_key_is_accepted_even_if_its_token_was_refused_before(
     public: Port, clock: VirtualClock
 ) -> None:
     read = await public.token("read")
@@ -149,7 +147,7 @@ async def test_a_new_key_opens_though_its_token_was_tried_before_it_was_one(
     assert len(asked) == 2
 
 
-async def test_many_at_once_ask_the_store_once(public: Port, clock: VirtualClock) -> None:
+async def test_many_requests_at_once_check_a_key_once(public: Port, clock: VirtualClock) -> None:
     read, asked = await public.token("read"), 0
 
     async def check(token: str) -> object:
@@ -167,7 +165,9 @@ async def test_many_at_once_ask_the_store_once(public: Port, clock: VirtualClock
     assert asked == 1
 
 
-async def test_a_store_that_is_away_is_asked_again(public: Port, clock: VirtualClock) -> None:
+async def test_a_check_that_failed_in_the_store_is_repeated(
+    public: Port, clock: VirtualClock
+) -> None:
     read, away = await public.token("read"), True
 
     async def check(token: str) -> StoredKey | None:
@@ -188,10 +188,10 @@ async def test_a_store_that_is_away_is_asked_again(public: Port, clock: VirtualC
 @pytest.mark.parametrize(
     ("scope", "allowed"), [("read", False), ("operate", True), ("admin", True)]
 )
-async def test_changes_need_operate(public: Port, scope: str, allowed: bool) -> None:
+async def test_changes_need_the_scope_operate(public: Port, scope: str, allowed: bool) -> None:
     key = await public.token(scope)
     assert await public.status(key=key) == 404
-    answer = await public.ask("/v1/deliveries", "POST", key=key, **NEW)
+    answer = await public.request("/v1/deliveries", "POST", key=key, **NEW)
     assert answer.status_code == (201 if allowed else 403)
     if not allowed:
         assert "scope operate" in answer.json()["detail"]
@@ -199,10 +199,10 @@ async def test_changes_need_operate(public: Port, scope: str, allowed: bool) -> 
         assert await public.app.list() == []
 
 
-async def test_brief_health_is_open_and_the_rest_of_it_is_not(public: Port) -> None:
+async def test_only_verbose_health_needs_a_key(public: Port) -> None:
     await public.token("read")
     evil = {"host": "whoever.example"}
-    assert (await public.ask("/health", headers=evil)).json() == {"status": "ok"}
+    assert (await public.request("/health", headers=evil)).json() == {"status": "ok"}
     assert await public.status("/health?verbose=true") == 401
     assert await public.status("/health?verbose") == 401
 
@@ -225,21 +225,21 @@ async def test_brief_health_is_open_and_the_rest_of_it_is_not(public: Port) -> N
         ("", False),
     ],
 )
-async def test_only_names_of_this_server_are_answered_to(
+async def test_only_host_names_of_this_server_are_accepted(
     sqlite_url: str, clock: VirtualClock, host: str, allowed: bool
 ) -> None:
     async with port(sqlite_url, clock, allowed_hosts="duly.example, other.example") as here:
-        answer = await here.ask("/v1/workers", peer="127.0.0.1", headers={"host": host})
+        answer = await here.request("/v1/workers", peer="127.0.0.1", headers={"host": host})
     assert answer.status_code == (200 if allowed else 421)
     if not allowed:
         assert "allowed_hosts" in answer.json()["detail"]
 
 
-async def test_any_name_will_do_where_the_setting_says_so(
+async def test_any_host_name_is_accepted_if_the_setting_allows_it(
     sqlite_url: str, clock: VirtualClock
 ) -> None:
     async with port(sqlite_url, clock, allowed_hosts="*") as here:
-        asked = here.ask("/v1/workers", peer="127.0.0.1", headers={"host": "whatever.example"})
+        asked = here.request("/v1/workers", peer="127.0.0.1", headers={"host": "whatever.example"})
         assert (await asked).status_code == 200
 
 
@@ -260,25 +260,25 @@ async def test_any_name_will_do_where_the_setting_says_so(
         ({"sec-fetch-site": "cross-site"}, False),
     ],
 )
-async def test_pages_of_other_sites_change_nothing(
+async def test_pages_of_other_sites_cannot_change_anything(
     sqlite_url: str, clock: VirtualClock, headers: dict[str, str], allowed: bool
 ) -> None:
     async with port(sqlite_url, clock, allowed_hosts="duly.example") as here:
         from_page = {"peer": "127.0.0.1", "headers": headers}
         status = await here.status("/v1/deliveries", "POST", **from_page, **NEW)
         assert status == (201 if allowed else 403)
-        # What it reads, the browser keeps from the page.
+        # The browser does not give the answer of a GET to the page.
         assert await here.status("/v1/workers", **from_page) == 200
         assert len(await here.app.list()) == int(allowed)
 
 
-async def test_a_key_may_ask_so_often_and_slows_no_other(
+async def test_a_rate_limit_of_a_key_does_not_affect_other_keys(
     sqlite_url: str, clock: VirtualClock
 ) -> None:
     async with port(sqlite_url, clock, key_rate=2.0, **EVERYWHERE) as public:
         greedy, steady = await public.token("read"), await public.token("read")
         assert [await public.status("/v1/workers", key=greedy) for _ in range(3)] == [200, 200, 429]
-        answer = await public.ask("/v1/workers", key=greedy)
+        answer = await public.request("/v1/workers", key=greedy)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
         assert "2 requests a second" in answer.json()["detail"]
         once = {"key": await public.token("operate"), "headers": {"idempotency-key": "x"}}
@@ -292,18 +292,16 @@ async def test_a_key_may_ask_so_often_and_slows_no_other(
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/health?verbose=true"])
-async def test_what_tells_of_the_server_is_not_for_other_namespaces(
-    public: Port, path: str
-) -> None:
+async def test_server_wide_paths_are_refused_for_other_namespaces(public: Port, path: str) -> None:
     assert await public.status(path, key=await public.token("read")) == 200
     assert await public.status(path, key=await public.token("admin", "billing")) == 403
 
 
-async def test_figures_are_those_of_the_callers_namespace(public: Port) -> None:
+async def test_stats_are_those_of_the_callers_namespace(public: Port) -> None:
     ours, theirs = await public.token("operate"), await public.token("operate", "billing")
     assert await public.status("/v1/deliveries", "POST", key=ours, **NEW) == 201
     told = [
-        (await public.ask("/v1/stats", key=key)).json()["last_hour"]["accepted"]
+        (await public.request("/v1/stats", key=key)).json()["last_hour"]["accepted"]
         for key in (theirs, ours, theirs)
     ]
     assert told == [0, 1, 0]

@@ -1,4 +1,4 @@
-"""The same Idempotency-Key again: the same answer, and nothing more is done."""
+"""Requests with the same Idempotency-Key: the same answer, and the work is done once."""
 
 import asyncio
 from datetime import timedelta
@@ -14,14 +14,14 @@ from duly.services.access.idempotency import IdempotentRequests
 from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.testing import VirtualClock
 from tests.http.conftest import Client
-from tests.http.doors import port
+from tests.http.ports import port
 
 pytestmark = pytest.mark.requirement("S2")
 GIVEN = {"target": "work", "payload": {"n": 1}}
 KEY = {"idempotency-key": "order-17"}
 
 
-async def test_the_same_key_is_answered_as_the_first_time(app: App, client: Client) -> None:
+async def test_the_same_key_gets_the_first_answer(app: App, client: Client) -> None:
     first = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     second = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     assert (first.status_code, second.status_code) == (201, 201)
@@ -48,7 +48,7 @@ async def test_a_key_belongs_to_one_request(app: App, client: Client) -> None:
     assert len(await app.list()) == 1
 
 
-async def test_what_was_refused_may_be_sent_again(app: App, client: Client) -> None:
+async def test_a_refused_request_may_be_sent_again(app: App, client: Client) -> None:
     given = {"target": "later"}
     refused = await client.post("/v1/deliveries", json=given, headers=KEY)
     assert refused.status_code == 422
@@ -57,7 +57,7 @@ async def test_what_was_refused_may_be_sent_again(app: App, client: Client) -> N
     assert accepted.status_code == 201
 
 
-async def test_what_was_done_is_told_though_the_answer_could_not_be_kept(
+async def test_a_request_is_answered_even_if_its_answer_cannot_be_stored(
     app: App, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: object) -> None:
@@ -72,12 +72,12 @@ async def test_what_was_done_is_told_though_the_answer_could_not_be_kept(
         cancelled = await client.post(path, headers={"idempotency-key": "cancel"})
     statuses = [each.status_code for each in (first, refused, cancelled)]
     assert statuses == [201, 422, 200]
-    again = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
-    assert again.json()["id"] == first.json()["id"]
+    repeated = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+    assert repeated.json()["id"] == first.json()["id"]
     assert len(await app.list()) == 1
 
 
-async def test_a_bulk_is_answered_again_too(app: App, client: Client) -> None:
+async def test_a_bulk_request_gets_its_first_answer_too(app: App, client: Client) -> None:
     given = [GIVEN, {"target": "nobody"}, GIVEN]
     answers = [await client.post("/v1/deliveries/bulk", json=given, headers=KEY) for _ in range(2)]
     assert answers[0].json()["accepted"] == 2
@@ -88,7 +88,7 @@ async def test_a_bulk_is_answered_again_too(app: App, client: Client) -> None:
 @pytest.mark.parametrize(
     "path", ["/v1/deliveries", "/v1/deliveries/bulk", "/v1/deliveries/bulk?atomic=true"]
 )
-async def test_whoever_takes_over_from_a_dead_one_makes_nothing_twice(
+async def test_a_repeated_request_after_a_crash_makes_nothing_twice(
     app: App, client: Client, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     async def dies(*_: object) -> None:
@@ -101,13 +101,13 @@ async def test_whoever_takes_over_from_a_dead_one_makes_nothing_twice(
             await client.post(path, json=body, headers=KEY)
     stored = await app.list()
     assert stored
-    again = await client.post(path, json=body, headers=KEY)
-    assert again.status_code in (200, 201), again.text
-    assert stored[-1].id in again.text
+    repeated = await client.post(path, json=body, headers=KEY)
+    assert repeated.status_code in (200, 201), repeated.text
+    assert stored[-1].id in repeated.text
     assert await app.list() == stored
 
 
-async def test_who_is_refused_in_between_does_not_make_it_forgotten(
+async def test_a_refusal_in_between_does_not_forget_the_key(
     app: App, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def dies(*_: object) -> None:
@@ -120,11 +120,11 @@ async def test_who_is_refused_in_between_does_not_make_it_forgotten(
     with monkeypatch.context() as crowded:
         crowded.setattr(Namespace, "deliver", full)
         assert (await client.post("/v1/deliveries", json=GIVEN, headers=KEY)).status_code == 429
-    again = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
-    assert [each.id for each in await app.list()] == [again.json()["id"]]
+    repeated = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+    assert [each.id for each in await app.list()] == [repeated.json()["id"]]
 
 
-async def test_who_refuses_does_not_forget_what_another_server_carries_out(app: App) -> None:
+async def test_a_refusal_does_not_forget_the_request_of_another_server(app: App) -> None:
     elsewhere = IdempotentRequests(app.store, app.chance.delivery_id)
     first = await app.requests.begin("k", "f", repeatable=True)
     second = await elsewhere.begin("k", "f", repeatable=True)
@@ -136,15 +136,15 @@ async def test_who_refuses_does_not_forget_what_another_server_carries_out(app: 
     assert (await app.requests.begin("k", "f", repeatable=True)).status == 201
 
 
-async def test_what_is_forgotten_while_another_asks_is_begun_anew(
+async def test_a_key_forgotten_during_a_takeover_starts_a_new_request(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await app.requests.begin("k", "f", repeatable=True)
     take_over = app.store.idempotency.take_over
 
-    async def too_late(*asked: Any, **how: Any) -> bool:
+    async def too_late(*arguments: Any, **options: Any) -> bool:
         await app.requests.finish(first, 422, {}, b"")
-        return await take_over(*asked, **how)
+        return await take_over(*arguments, **options)
 
     monkeypatch.setattr(app.store.idempotency, "take_over", too_late)
     elsewhere = IdempotentRequests(app.store, app.chance.delivery_id)
@@ -156,17 +156,17 @@ def full(*_: object, **__: object) -> None:
     raise Busy("many wait")
 
 
-async def test_a_server_that_stops_notes_nothing(
-    app: App, client: Client, pulse: ProcessHealth
+async def test_a_stopping_server_records_no_key(
+    app: App, client: Client, process_health: ProcessHealth
 ) -> None:
-    pulse.stopping = True
+    process_health.stopping = True
     new = {"name": "hook", "url": "https://example.org/"}
     assert (await client.post("/v1/endpoints", json=new, headers=KEY)).status_code == 503
-    pulse.stopping = False
+    process_health.stopping = False
     assert (await client.post("/v1/endpoints", json=new, headers=KEY)).status_code == 201
 
 
-async def test_who_only_reads_takes_no_key_from_others(
+async def test_a_reading_request_does_not_use_a_key_of_others(
     database_url: str, clock: VirtualClock
 ) -> None:
     async with port(database_url, clock, host="0.0.0.0") as found:
@@ -177,11 +177,11 @@ async def test_who_only_reads_takes_no_key_from_others(
             ("/v1/deliveries", operates, GIVEN),
             ("/v1/schedules/explain", reads, rule),
         ):
-            answer = await found.ask(path, "POST", key=key, json=body, headers=KEY)
+            answer = await found.request(path, "POST", key=key, json=body, headers=KEY)
             assert answer.status_code in (200, 201), answer.text
 
 
-async def test_two_at_the_same_moment_make_one(app: App, client: Client) -> None:
+async def test_two_requests_at_the_same_moment_make_one_delivery(app: App, client: Client) -> None:
     answers = await asyncio.gather(
         *(client.post("/v1/deliveries", json=GIVEN, headers=KEY) for _ in range(5))
     )
@@ -189,11 +189,11 @@ async def test_two_at_the_same_moment_make_one(app: App, client: Client) -> None
     assert statuses[0] == 201
     assert set(statuses) <= {201, 409}
     waits = {each.headers.get("retry-after") for each in answers if each.status_code == 409}
-    assert waits <= {"1"}, "who waits and asks again gets the answer to the first"
+    assert waits <= {"1"}, "a repeated request gets the first answer"
     assert len(await app.list()) == 1
 
 
-async def test_what_cannot_be_repeated_is_taken_over_only_after_a_while(
+async def test_a_request_that_is_not_repeatable_is_taken_over_only_after_a_while(
     app: App, clock: VirtualClock
 ) -> None:
     first = await app.requests.begin("k", "f", repeatable=False)

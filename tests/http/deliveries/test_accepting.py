@@ -1,4 +1,4 @@
-"""`POST /v1/deliveries`, the hottest route: what is taken in, and what is refused before."""
+"""`POST /v1/deliveries`, the most frequent request: accepted and refused bodies."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from httpx import Response
 from duly.errors import StoreUnavailable
 from duly.records.delivery import Delivery
 from duly.testing import VirtualClock
-from tests.http.doors import Port, port
+from tests.http.ports import Port, port
 from tests.http.protocol.test_backpressure import held_back, until
 from tests.http.protocol.test_problems import BAD_BODIES
 
@@ -33,8 +33,8 @@ CALLERS: dict[str, tuple[int, dict[str, str]]] = {
 
 
 async def sent(here: Port, body: bytes, headers: dict[str, str] | None = None) -> Response:
-    """The answer to a plain one, which says where a new delivery is."""
-    answer = await here.ask(
+    """Send a plain request; checks the Location of a new delivery."""
+    answer = await here.request(
         PATH,
         "POST",
         peer="127.0.0.1",
@@ -46,7 +46,7 @@ async def sent(here: Port, body: bytes, headers: dict[str, str] | None = None) -
     return answer
 
 
-async def test_however_a_media_type_is_spelled_the_same_is_taken_in(
+async def test_every_spelling_of_the_media_type_is_accepted(
     database_url: str, clock: VirtualClock
 ) -> None:
     def facts(delivery: Delivery) -> dict[str, Any]:
@@ -61,7 +61,7 @@ async def test_however_a_media_type_is_spelled_the_same_is_taken_in(
             assert one == other
 
 
-async def test_a_key_that_is_known_is_200(database_url: str, clock: VirtualClock) -> None:
+async def test_a_known_key_is_200(database_url: str, clock: VirtualClock) -> None:
     async with port(database_url, clock) as here:
         first = await here.app.deliver("work", 1, key="once")
         known = await sent(here, b'{"target": "work", "payload": 1, "key": "once"}')
@@ -72,9 +72,7 @@ async def test_a_key_that_is_known_is_200(database_url: str, clock: VirtualClock
         assert len(await here.app.list()) == 1
 
 
-async def test_what_cannot_be_taken_is_refused_and_not_stored(
-    sqlite_url: str, clock: VirtualClock
-) -> None:
+async def test_a_bad_body_is_refused_and_not_stored(sqlite_url: str, clock: VirtualClock) -> None:
     async with port(sqlite_url, clock) as here:
         for body, status, _ in (*BAD_BODIES, (TWICE, 422, None)):
             assert (await sent(here, body)).status_code == status, body[:100]
@@ -82,7 +80,7 @@ async def test_what_cannot_be_taken_is_refused_and_not_stored(
 
 
 @pytest.mark.parametrize(("status", "headers"), CALLERS.values(), ids=CALLERS)
-async def test_a_caller_who_may_not_enter_stores_nothing(
+async def test_an_unauthenticated_caller_stores_nothing(
     sqlite_url: str, clock: VirtualClock, status: int, headers: dict[str, str]
 ) -> None:
     async with port(sqlite_url, clock) as here:
@@ -90,9 +88,7 @@ async def test_a_caller_who_may_not_enter_stores_nothing(
         assert await here.app.list() == []
 
 
-async def test_a_key_opens_its_own_namespace_with_its_own_scope(
-    sqlite_url: str, clock: VirtualClock
-) -> None:
+async def test_a_key_is_for_its_namespace_and_scope(sqlite_url: str, clock: VirtualClock) -> None:
     async with port(sqlite_url, clock, host="0.0.0.0") as here:
         apart = here.app.within("apart")
         apart.expect("work")
@@ -107,11 +103,13 @@ async def test_a_key_opens_its_own_namespace_with_its_own_scope(
         assert (len(await apart.list()), await here.app.list()) == (1, [])
 
 
-async def test_a_key_that_asks_too_often_is_429(sqlite_url: str, clock: VirtualClock) -> None:
+async def test_a_key_above_its_rate_is_429(sqlite_url: str, clock: VirtualClock) -> None:
     async with port(sqlite_url, clock, key_rate=1) as here:
         headers = {"authorization": f"Bearer {await here.token('operate')}"}
         asked = [
-            await here.ask(PATH, "POST", content=SIMPLE, headers={"content-type": PLAIN} | headers)
+            await here.request(
+                PATH, "POST", content=SIMPLE, headers={"content-type": PLAIN} | headers
+            )
             for _ in range(30)
         ]
         refused = [each for each in asked if each.status_code == 429]
@@ -120,20 +118,20 @@ async def test_a_key_that_asks_too_often_is_429(sqlite_url: str, clock: VirtualC
         assert len(await here.app.list()) == len(asked) - len(refused)
 
 
-async def test_nothing_is_read_of_who_may_not_enter_or_comes_too_late(
+async def test_the_body_is_not_read_if_the_caller_is_refused_or_the_server_stops(
     sqlite_url: str, clock: VirtualClock
 ) -> None:
     async def receive() -> Any:
-        raise AssertionError("nobody asked for it")
+        raise AssertionError("the body must not be read")
 
     async with port(sqlite_url, clock) as here:
         assert await answered(here, scope({"host": "rebound.example"}), receive) == 421
-        here.pulse.stopping = True
+        here.process_health.stopping = True
         assert await answered(here, scope(), receive) == 503
 
 
 async def answered(here: Port, asked: Any, receive: Any) -> int:
-    """The status."""
+    """Call the site; returns the status."""
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -143,7 +141,7 @@ async def answered(here: Port, asked: Any, receive: Any) -> int:
     return int(sent[0]["status"])
 
 
-async def test_whoever_is_cancelled_gives_their_place_back(
+async def test_a_cancelled_request_frees_its_place(
     sqlite_url: str, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with port(sqlite_url, clock, accept_queue=1) as here:
@@ -166,7 +164,7 @@ async def test_whoever_is_cancelled_gives_their_place_back(
         assert await second == 201
 
 
-async def test_what_the_store_or_we_fail_at_is_told(
+async def test_failures_of_the_store_and_internal_errors_are_answered(
     sqlite_url: str,
     clock: VirtualClock,
     monkeypatch: pytest.MonkeyPatch,
@@ -186,7 +184,7 @@ async def test_what_the_store_or_we_fail_at_is_told(
         assert [each.getMessage() for each in caplog.records] == [f"POST {PATH} failed"]
 
 
-async def test_who_hangs_up_in_the_middle_is_not_taken_in(
+async def test_a_body_cut_off_by_a_disconnect_is_not_accepted(
     sqlite_url: str, clock: VirtualClock
 ) -> None:
     messages = [
@@ -198,7 +196,7 @@ async def test_who_hangs_up_in_the_middle_is_not_taken_in(
         return messages.pop(0)
 
     async def send(_message: Any) -> None:
-        raise AssertionError("nobody listens")
+        raise AssertionError("the client has disconnected")
 
     async with port(sqlite_url, clock) as here:
         await here.site(scope(), receive, send)
@@ -212,7 +210,7 @@ async def test_a_body_may_come_in_pieces(sqlite_url: str, clock: VirtualClock) -
             yield SIMPLE[place : place + 7]
 
     async with port(sqlite_url, clock) as here:
-        answer = await here.ask(
+        answer = await here.request(
             PATH,
             "POST",
             peer="127.0.0.1",
@@ -228,7 +226,7 @@ Headers = list[tuple[str, str]]
 
 
 def scope(headers: dict[str, str] | None = None, more: Headers | None = None, **other: Any) -> Any:
-    """A request as the server hands it on."""
+    """The ASGI scope of a request."""
     given = {"host": "127.0.0.1", "content-type": PLAIN, "content-length": "9"} | (headers or {})
     every = [*given.items(), *(more or [])]
     return {

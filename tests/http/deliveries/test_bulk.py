@@ -1,4 +1,4 @@
-"""Many deliveries at once: each for itself, or all or none."""
+"""Bulk requests: each delivery by itself, or all or none."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ BAD: list[tuple[Any, str]] = [
 ]
 
 
-async def test_each_is_answered_in_its_place(app: App, client: Client) -> None:
+async def test_each_item_is_answered_at_its_position(app: App, client: Client) -> None:
     await app.deliver("work", "other", key="taken")
     given = [GOOD, *(each for each, _ in BAD), GOOD | {"key": "taken"}, GOOD | {"key": "new"}, GOOD]
     answer = await client.post("/v1/deliveries/bulk", json=given)
@@ -36,11 +36,11 @@ async def test_each_is_answered_in_its_place(app: App, client: Client) -> None:
     assert {each["id"] for each in items if "id" in each} < stored
     assert len(stored) == 4
 
-    again = (await client.post("/v1/deliveries/bulk", json=[GOOD | {"key": "new"}])).json()
-    assert (again["known"], again["items"]) == (1, [items[8] | {"known": True}])
+    repeated = (await client.post("/v1/deliveries/bulk", json=[GOOD | {"key": "new"}])).json()
+    assert (repeated["known"], repeated["items"]) == (1, [items[8] | {"known": True}])
 
 
-async def test_lines_are_taken_as_an_array_is(app: App, client: Client) -> None:
+async def test_json_lines_are_accepted_like_an_array(app: App, client: Client) -> None:
     lines = "\n".join(json.dumps(each) for each in (GOOD, {"target": 1}, GOOD)) + "\n"
     headers = {"content-type": "application/x-ndjson"}
     answer = await client.post("/v1/deliveries/bulk", content=lines, headers=headers)
@@ -49,7 +49,7 @@ async def test_lines_are_taken_as_an_array_is(app: App, client: Client) -> None:
     assert document["items"][1]["problem"]["field"] == "target"
 
 
-async def test_all_or_none(app: App, client: Client) -> None:
+async def test_an_atomic_bulk_stores_all_or_none(app: App, client: Client) -> None:
     await app.deliver("work", "other", key="taken")
     for bad, status in ((BAD[0][0], 422), (BAD[1][0], 422), (GOOD | {"key": "taken"}, 409)):
         answer = await client.post("/v1/deliveries/bulk?atomic=true", json=[GOOD, bad])
@@ -74,7 +74,7 @@ async def test_streams_keep_the_order_of_the_body(app: App, client: Client) -> N
     [(b"[]", 422), (b"{}", 422), (b"", 400), (b"[{]", 400), (b"[" + b"1," * 10_000 + b"1]", 422)],
     ids=["none", "object", "empty", "broken", "too many"],
 )
-async def test_a_body_that_is_no_list_is_refused(
+async def test_a_body_that_is_not_a_list_is_refused(
     small_client: Client, body: bytes, status: int
 ) -> None:
     answer = await small_client.post("/v1/deliveries/bulk", content=body)
@@ -82,7 +82,7 @@ async def test_a_body_that_is_no_list_is_refused(
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_ten_thousand_are_taken(small_app: App, small_client: Client) -> None:
+async def test_ten_thousand_deliveries_are_accepted(small_app: App, small_client: Client) -> None:
     answer = await small_client.post("/v1/deliveries/bulk", json=[GOOD] * 10_000)
     assert answer.json()["accepted"] == 10_000
     assert len(await small_app.list(limit=20_000)) == 10_000

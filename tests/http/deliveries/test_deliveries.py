@@ -1,4 +1,4 @@
-"""Deliveries through the API: what is answered with yes is on the books."""
+"""Deliveries over HTTP: every accepted delivery is stored."""
 
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ from tests.services.conftest import START
 pytestmark = pytest.mark.requirement("S2")
 
 
-async def test_what_is_answered_with_201_is_on_the_books(app: App, client: Client) -> None:
+async def test_an_accepted_delivery_is_stored(app: App, client: Client) -> None:
     given = {
         "target": "work",
         "payload": {"n": [1, 2.50, "ü"]},
@@ -33,7 +33,7 @@ async def test_what_is_answered_with_201_is_on_the_books(app: App, client: Clien
     assert (stored.tags, stored.expires_at) == (["a", "b"], datetime(2026, 10, 1, tzinfo=UTC))
 
 
-async def test_a_payload_is_kept_as_the_bytes_that_were_sent(app: App, client: Client) -> None:
+async def test_a_payload_is_stored_byte_for_byte(app: App, client: Client) -> None:
     body = b'{"payload": {"b": 1.50,  "a": 12345678901234567890123}, "target": "work"}'
     answer = await client.post("/v1/deliveries", content=body)
     stored = await app.get(answer.json()["id"])
@@ -61,7 +61,7 @@ async def test_a_delivery_goes_to_a_url_or_an_endpoint(app: App, client: Client)
     assert (await app.get(second.json()["id"])).target == "endpoint:shop"
 
 
-async def test_one_delivery_is_shown_with_all_its_facts(app: App, client: Client) -> None:
+async def test_a_delivery_is_shown_with_all_its_fields(app: App, client: Client) -> None:
     accepted = await app.deliver("work", {"a": 1}, stream="s", after=60)
     answer = await client.get(f"/v1/deliveries/{accepted.id}")
     assert answer.status_code == 200

@@ -1,4 +1,4 @@
-"""What an operator looks for through the API: payloads, moves, what is late or stuck, figures."""
+"""Queries of an operator over HTTP: payloads, transitions, late and stuck deliveries, stats."""
 
 import json
 from datetime import timedelta
@@ -23,13 +23,13 @@ async def items(client: Client, path: str, **query: Any) -> list[dict[str, Any]]
 
 
 async def one_dead(app: App, payload: object = None, **options: Any) -> str:
-    """A delivery whose head of a stream was given up; returns its id."""
+    """Make a dead letter at the head of a stream; returns its id."""
     accepted = await app.deliver("work", payload, stream="line", after=60, **options)
     await app.streams.dead_letter_head("line", "on purpose")
     return accepted.id
 
 
-async def test_lists_have_payloads_for_those_who_ask(app: App, client: Client) -> None:
+async def test_lists_have_payloads_on_request(app: App, client: Client) -> None:
     await app.deliver("work", {"n": 1}, after=60)
     dead = await one_dead(app, b'{"n":   2}')
     paths = ("/v1/deliveries", "/v1/dead-letters")
@@ -41,7 +41,7 @@ async def test_lists_have_payloads_for_those_who_ask(app: App, client: Client) -
     assert [each["id"] for each in await items(client, "/v1/dead-letters")] == [dead]
 
 
-async def test_every_move_of_a_delivery_is_told_with_all_its_facts(
+async def test_every_transition_of_a_delivery_is_shown_with_all_its_fields(
     app: App, client: Client
 ) -> None:
     id = await one_dead(app, 1)
@@ -54,7 +54,7 @@ async def test_every_move_of_a_delivery_is_told_with_all_its_facts(
     assert found[1]["error"] == "spent"
 
 
-async def test_what_is_late_and_what_is_stuck_is_listed(
+async def test_late_and_stuck_deliveries_are_listed(
     app: App, client: Client, clock: VirtualClock
 ) -> None:
     waiting = (await app.deliver("work", 1)).id
@@ -70,7 +70,7 @@ async def test_what_is_late_and_what_is_stuck_is_listed(
 
 
 @pytest.mark.requirement("F11")
-async def test_failures_are_counted_since_a_moment_or_for_so_long(
+async def test_failures_are_counted_since_a_moment_or_for_a_duration(
     app: App, client: Client, clock: VirtualClock
 ) -> None:
     @app.handler("fails", retry=duly.no_retry)
@@ -87,13 +87,13 @@ async def test_failures_are_counted_since_a_moment_or_for_so_long(
     assert (await client.get(path, params={"since": early})).json()["states"] == {"dead": 1}
     both = await client.get(path, params={"since": early, "span": 60})
     assert (both.status_code, both.json()["field"]) == (422, "span")
-    # A read waits only briefly for it to be written.
+    # A read waits only briefly until the counts are written.
     await app.rollup_writer.tick()
     series = (await client.get("/v1/stats/series", params={"span": 7200})).json()
     assert sum(each["dead"] for each in series["points"]) == 1
 
 
-async def test_the_status_and_the_present_minute_are_told(app: App, client: Client) -> None:
+async def test_the_status_and_the_current_minute_are_shown(app: App, client: Client) -> None:
     record_payloads(app)
     await app.schedule("hourly", duly.every("1h"), "work")
     await app.deliver("work", 1)
@@ -130,9 +130,7 @@ async def test_one_dead_letter_is_retried_edited_or_discarded(app: App, client: 
     ]
 
 
-async def test_a_call_that_moves_many_ends_when_its_seconds_are_over(
-    app: App, client: Client
-) -> None:
+async def test_a_bulk_operation_ends_at_its_time_limit(app: App, client: Client) -> None:
     for n in range(3):
         await app.deliver("work", stream=f"s{n}", after=60)
         await app.streams.dead_letter_head(f"s{n}")
@@ -144,7 +142,7 @@ async def test_a_call_that_moves_many_ends_when_its_seconds_are_over(
         assert (refused.status_code, refused.json()["field"]) == (422, "seconds")
 
 
-async def test_what_may_soon_be_dead_is_listed_with_why(app: App, client: Client) -> None:
+async def test_poison_candidates_are_listed_with_a_reason(app: App, client: Client) -> None:
     @app.handler("fails", retry=duly.delays(60))
     async def fails(delivery: Any) -> None:
         raise ValueError("no")
@@ -156,7 +154,9 @@ async def test_what_may_soon_be_dead_is_listed_with_why(app: App, client: Client
     assert (suspect["id"], suspect["why"]) == (id, "its next attempt is the last of 2")
 
 
-async def test_single_headers_of_an_endpoint_are_changed_unseen(app: App, client: Client) -> None:
+async def test_single_headers_of_an_endpoint_are_changed_without_being_shown(
+    app: App, client: Client
+) -> None:
     headers = {"X-Api-Key": "hush", "X-Team": "7", "X-Old": "1"}
     await app.endpoints.add("shop", "https://shop.example/hook", headers=headers)
     changes = {"x-team": "8", "x-old": None}
@@ -171,9 +171,7 @@ async def test_single_headers_of_an_endpoint_are_changed_unseen(app: App, client
     assert (await client.patch("/v1/endpoints/shop", json=both)).status_code == 422
 
 
-async def test_a_schedule_is_shown_with_its_webhook_and_how_far_it_came(
-    app: App, client: Client
-) -> None:
+async def test_a_schedule_is_shown_with_its_webhook_and_progress(app: App, client: Client) -> None:
     target = duly.webhook("https://shop.example/hook", headers={"X-Api-Key": "hush"}, timeout=5)
     await app.schedule("ping", duly.every(1234.567), target, {"a": 1})
     answer = await client.get("/v1/schedules/ping")

@@ -1,4 +1,4 @@
-"""One delivery: its whole story, and what an operator can do with it."""
+"""One delivery: its history, and the operations on it."""
 
 from typing import Any
 
@@ -41,9 +41,9 @@ async def test_a_delivery_is_shown_with_attempts_steps_and_transitions(
     moves = [(each["before"], each["after"], each["by"]) for each in found["transitions"]]
     assert moves == [(None, "pending", "accepted"), ("processing", "dead", "dead")]
 
-    again = await client.post(f"/v1/deliveries/{id}/retry")
-    assert (again.status_code, again.json()["state"]) == (200, "pending")
-    assert again.json() == msgspec.json.decode(msgspec.json.encode(await app.get(id)))
+    retried = await client.post(f"/v1/deliveries/{id}/retry")
+    assert (retried.status_code, retried.json()["state"]) == (200, "pending")
+    assert retried.json() == msgspec.json.decode(msgspec.json.encode(await app.get(id)))
     shown = (await client.get(f"/v1/deliveries/{id}")).json()
     assert shown["transitions"][-1]["by"] == "retried"
 
@@ -56,7 +56,7 @@ async def test_a_pending_delivery_is_cancelled_once(app: App, client: Client) ->
     assert (second.status_code, second.json()) == (200, first.json())
 
 
-async def test_a_failed_head_is_released_and_nobody_else_is(app: App, client: Client) -> None:
+async def test_only_a_failed_head_is_released(app: App, client: Client) -> None:
     @app.handler("fails", retry=duly.no_retry)
     async def fails(delivery: Any) -> None:
         raise duly.Fail("no")

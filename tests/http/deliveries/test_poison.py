@@ -1,4 +1,4 @@
-"""What killed its workers: told crash by crash, counted and listed alike."""
+"""Poison deliveries: each crash is shown, and the metric and the list agree."""
 
 import re
 
@@ -16,7 +16,7 @@ DAYS = 86400.0
 
 
 async def died(app: App, clock: VirtualClock, crashes: int) -> int:
-    """One worker more dies with the only delivery, which had so many crashes; its number."""
+    """Let another worker die with the only delivery, after so many crashes; returns its id."""
     probe = StoreProbe(app.store, clock)  # type: ignore[arg-type]
     worker = await probe.worker(lease=12)
     asks = [await probe.claim_request(priority=ALONE if crashes >= 2 else 5, target="work")]
@@ -30,7 +30,7 @@ async def died(app: App, clock: VirtualClock, crashes: int) -> int:
 
 
 async def candidates(client: Client) -> tuple[int, int]:
-    """How many the metric counts, and how many the list has."""
+    """The number of candidates in the metric and in the list."""
     listed = (await client.get("/v1/dead-letters/poison")).json()["items"]
     text = (await client.get("/metrics")).text
     counted = re.search(r"^duly_poison_candidates(?:\{.*\})? ([\d.]+)$", text, re.MULTILINE)
@@ -39,19 +39,23 @@ async def candidates(client: Client) -> tuple[int, int]:
 
 
 @pytest.mark.requirement("F3", "F11")
-async def test_a_poison_letter_tells_its_crashes_and_who_died(
+async def test_a_poison_delivery_shows_its_crashes_and_dead_workers(
     app: App, client: Client, clock: VirtualClock
 ) -> None:
     id = (await app.deliver("work", retry=duly.delays(*[60] * 200))).id
     deaths = [(await died(app, clock, crashes), clock.now()) for crashes in range(5)]
-    told = (await client.get(f"/v1/deliveries/{id}")).json()
-    assert (told["state"], told["reason"], told["crashes"]) == ("dead", "poison_message", 5)
-    found = [(each["worker"], each["finished_at"]) for each in told["attempts"]]
+    shown_delivery = (await client.get(f"/v1/deliveries/{id}")).json()
+    assert (shown_delivery["state"], shown_delivery["reason"], shown_delivery["crashes"]) == (
+        "dead",
+        "poison_message",
+        5,
+    )
+    found = [(each["worker"], each["finished_at"]) for each in shown_delivery["attempts"]]
     assert found == [
         (worker, at.isoformat().replace("+00:00", "Z").replace(".000000", ""))
         for worker, at in deaths
     ]
-    assert all("died" in each["error"] for each in told["attempts"])
+    assert all("died" in each["error"] for each in shown_delivery["attempts"])
     shown = await app.deliveries.detail(id)
     assert [each.worker for each in shown.attempts] == [worker for worker, _ in deaths]
     text = _shown(shown, await app.deliveries.history(id))
@@ -63,7 +67,7 @@ async def test_a_poison_letter_tells_its_crashes_and_who_died(
 
 
 @pytest.mark.requirement("F11")
-async def test_the_metric_counts_what_the_list_has(
+async def test_the_metric_and_the_list_have_the_same_count(
     app: App, client: Client, clock: VirtualClock
 ) -> None:
     @app.handler("fails", retry=duly.delays(60))
@@ -75,13 +79,13 @@ async def test_the_metric_counts_what_the_list_has(
     await engine.prepare()
     await engine.worker.step()
     await engine.stop()
-    assert await candidates(client) == (0, 0), "its last attempt is still to come"
+    assert await candidates(client) == (0, 0), "its last attempt has not run yet"
     await app.deliver("work")
     for crashes in range(4):
         await died(app, clock, crashes)
         assert await candidates(client) == (1, 1)
     clock.advance(3 * DAYS)
-    assert await candidates(client) == (1, 1), "it is a candidate however long ago that was"
+    assert await candidates(client) == (1, 1), "it stays a candidate, however long ago that was"
     assert (await app.stats()).poison.count == 1
     await died(app, clock, 4)
     clock.advance(2)
@@ -89,7 +93,7 @@ async def test_the_metric_counts_what_the_list_has(
 
 
 @pytest.mark.requirement("F3")
-async def test_a_letter_that_was_poison_and_is_retried_begins_anew(
+async def test_a_retried_poison_delivery_starts_without_crashes(
     app: App, client: Client, clock: VirtualClock
 ) -> None:
     id = (await app.deliver("work")).id

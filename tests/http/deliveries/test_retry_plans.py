@@ -1,4 +1,4 @@
-"""One shape of a retry plan, in requests and answers, for all that has one."""
+"""A retry plan has the same document in all requests and answers."""
 
 from typing import Any
 
@@ -41,13 +41,13 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 async def created(client: Client, kind: str, plan: Any) -> Any:
-    """The answer to a request that makes such a thing with that plan."""
+    """Create a record of that kind with the plan; returns the answer."""
     match kind:
         case "delivery":
             body = {"target": "work", "retry": plan, "after": 60}
             return await client.post("/v1/deliveries", json=body)
         case "keyed delivery":
-            # With an Idempotency-Key it takes the long way.
+            # With an Idempotency-Key the request does not use the fast path.
             body = {"target": {"url": HOOK}, "retry": plan, "after": 60}
             return await client.post("/v1/deliveries", json=body, headers={"idempotency-key": "k"})
         case "schedule":
@@ -77,7 +77,7 @@ async def test_a_plan_is_shown_as_it_was_sent(
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_is_no_plan_is_refused_by_its_field_and_nothing_is_stored(
+async def test_an_invalid_plan_is_refused_with_its_field_and_nothing_is_stored(
     small_app: App, small_client: Client, kind: str, wrong: str
 ) -> None:
     plan, field = WRONG[wrong]
@@ -88,7 +88,7 @@ async def test_what_is_no_plan_is_refused_by_its_field_and_nothing_is_stored(
     assert not await small_app.endpoints.list()
 
 
-async def test_a_schedule_gives_its_plan_to_what_it_makes(app: App, client: Client) -> None:
+async def test_deliveries_of_a_schedule_have_its_plan(app: App, client: Client) -> None:
     await created(client, "schedule", PLANS["delays"])
     (made,) = (await client.get("/v1/deliveries?schedule=hourly")).json()["items"]
     assert made["retry"] == PLANS["delays"]
@@ -98,15 +98,13 @@ async def test_a_schedule_gives_its_plan_to_what_it_makes(app: App, client: Clie
     assert made["retry"] is None
 
 
-async def test_an_endpoint_without_a_plan_shows_the_one_that_counts(
-    app: App, client: Client
-) -> None:
+async def test_an_endpoint_without_a_plan_shows_the_default(app: App, client: Client) -> None:
     await created(client, "endpoint", PLANS["none"])
     changed = await client.patch("/v1/endpoints/shop", json={"retry": None})
     assert changed.json()["retry"] == {"type": "delays", "seconds": [30.0, 120.0, 600.0]}
 
 
-async def test_of_many_each_has_its_own(app: App, client: Client) -> None:
+async def test_each_delivery_of_a_bulk_has_its_own_plan(app: App, client: Client) -> None:
     plans = [None, *PLANS.values()]
     body = [{"target": "work", "retry": each} for each in plans]
     wrong = {"target": "work", "retry": {"type": "exponential", "base": 9, "cap": 1}}
@@ -116,7 +114,7 @@ async def test_of_many_each_has_its_own(app: App, client: Client) -> None:
     assert items[-1]["problem"]["field"] == "retry.cap"
 
 
-async def test_the_description_knows_the_plans(small_client: Client) -> None:
+async def test_the_openapi_document_has_the_plans(small_client: Client) -> None:
     schemas = (await small_client.get("/docs/openapi.json")).json()["components"]["schemas"]
     for name in ("NewDelivery", "ScheduleSpec", "NewEndpoint", "Delivery"):
         assert "Exponential" in str(schemas[name]["properties"]["retry"]), name

@@ -1,4 +1,4 @@
-"""The dashboard and the rules in `deploy/`: each metric that they name exists."""
+"""The dashboard and the rules in `deploy/` use only metrics that exist."""
 
 import json
 import re
@@ -15,32 +15,32 @@ pytestmark = pytest.mark.requirement("S3")
 
 
 async def metrics(client: Client) -> dict[str, str]:
-    """Every metric's kind, by its name; labelled ones are there before they have a value."""
+    """The type of each metric by its name; labelled ones are listed before they have a value."""
     text = (await client.get("/metrics")).text
     return dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("file", FILES)
-async def test_each_metric_that_is_named_exists(client: Client, file: str) -> None:
+async def test_each_used_metric_exists(client: Client, file: str) -> None:
     known = await metrics(client)
     series = {
         name + suffix
         for name, kind in known.items()
         for suffix in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))
     }
-    # What only a process with an engine of its own has is there too: the site has one.
+    # Metrics of a process with an engine are included too: the site has one.
     named = set(re.findall(r"\bduly_\w+", (DEPLOY / file).read_text()))
     assert named
     assert named - series == set()
 
 
-async def test_each_alert_of_our_own_is_a_label(client: Client) -> None:
+async def test_each_alert_kind_is_a_label(client: Client) -> None:
     text = (await client.get("/metrics")).text
     kinds = set(re.findall(r'duly_alerts\{kind="(\w+)"\}', text))
     assert kinds == set(AlertKind)
 
 
-def test_the_dashboard_is_one_that_grafana_reads() -> None:
+def test_the_dashboard_is_valid_for_grafana() -> None:
     found = json.loads((DEPLOY / "grafana.json").read_text())
     ids = [each["id"] for each in found["panels"]]
     assert sorted(ids) == sorted(set(ids))

@@ -1,4 +1,4 @@
-"""Many who want to listen at once: as many as there are places hear 200, the others 429."""
+"""Many event streams at once: up to the limit they get 200, the others 429."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ ASK = b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 @pytest.mark.requirement("X1", "S3")
-async def test_no_more_listen_than_there_are_places_and_each_place_is_given_back(
+async def test_event_streams_are_limited_and_each_place_is_freed(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(live, "MOST_LISTENERS", PLACES)
@@ -27,13 +27,13 @@ async def test_no_more_listen_than_there_are_places_and_each_place_is_given_back
             callers = [await opened(port) for _ in range(CALLERS)]
             assert await answers(callers) == {b"200": PLACES, b"429": CALLERS - PLACES}
             hang_up(callers)
-            # These hang up before anything is answered, some of them before the stream begins.
+            # These disconnect before they are answered, some of them before the stream begins.
             for _ in range(CALLERS):
                 caller = await opened(port)
                 caller[1].write(ASK)
                 hang_up([caller])
-            while not await is_let_in(port):
-                """Until it is noticed that they are gone."""
+            while not await is_accepted(port):
+                """Wait until the server has noticed."""
         await port.stopping()
         await port.stop()
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
@@ -48,17 +48,17 @@ async def opened(port: HttpPort) -> Caller:
 
 
 async def answers(callers: list[Caller]) -> Counter[bytes]:
-    """How often each status is answered to those who ask at once."""
+    """The number of answers with each status, to requests at once."""
     for _, writer in callers:
         writer.write(ASK)
     return Counter([(await reader.readline()).split()[1] for reader, _ in callers])
 
 
-async def is_let_in(port: HttpPort) -> bool:
+async def is_accepted(port: HttpPort) -> bool:
     caller = await opened(port)
-    heard = await answers([caller])
+    status_lines = await answers([caller])
     hang_up([caller])
-    return b"200" in heard
+    return b"200" in status_lines
 
 
 def hang_up(callers: list[Caller]) -> None:

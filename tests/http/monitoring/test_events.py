@@ -1,4 +1,4 @@
-"""Streams of events at their edges: who cannot be heard, and how they end when the server does."""
+"""Event streams: their limit, failures, and how they end with the server."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from tests.http.conftest import Client
 pytestmark = pytest.mark.requirement("S3")
 
 
-async def test_one_too_many_is_told_so(
+async def test_one_stream_too_many_is_refused(
     small_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MOST_LISTENERS", 0)
@@ -25,7 +25,7 @@ async def test_one_too_many_is_told_so(
 
 
 @pytest.mark.requirement("D13")
-async def test_what_failed_before_does_not_hinder_a_stop(small_app: App) -> None:
+async def test_a_failed_stream_does_not_prevent_a_stop(small_app: App) -> None:
     async def broken() -> None:
         raise ValueError("no")
 
@@ -40,7 +40,7 @@ async def test_what_failed_before_does_not_hinder_a_stop(small_app: App) -> None
     assert isinstance(task.exception(), ValueError)
 
 
-async def test_a_failure_ends_the_streams_and_the_next_one_may_listen(small_app: App) -> None:
+async def test_a_failure_ends_the_streams_and_a_new_one_can_start(small_app: App) -> None:
     broken = True
 
     async def look() -> NamespaceStatus:
@@ -66,21 +66,21 @@ async def test_a_stop_ends_the_streams_of_every_namespace(
         port = await HttpPort.of(app, app.engine())
         await port.start(lambda: None)
         async with asyncio.timeout(20):
-            heard = await heard_until_stopped(port, key)
+            lines = await lines_until_stopped(port, key)
         await port.stop()
-    assert any(each.startswith("data: ") for each in heard)
+    assert any(each.startswith("data: ") for each in lines)
 
 
-async def heard_until_stopped(port: HttpPort, key: str) -> list[str]:
-    """What somebody hears who listens while the server stops; a stream that is torn raises."""
-    heard: list[str] = []
+async def lines_until_stopped(port: HttpPort, key: str) -> list[str]:
+    """The lines of a stream while the server stops; raises if the stream is cut off."""
+    lines: list[str] = []
     async with AsyncClient(headers={"authorization": f"Bearer {key}"}) as client:
-        # A number that was never ours is passed over.
+        # An unknown event id is ignored.
         odd = {"last-event-id": "9" * 5000}
         async with client.stream("GET", f"{port.url}/v1/events", headers=odd) as answer:
             assert answer.status_code == 200
             async for line in answer.aiter_lines():
-                if not heard:
+                if not lines:
                     await port.stopping()
-                heard.append(line)
-    return heard
+                lines.append(line)
+    return lines

@@ -1,4 +1,4 @@
-"""What the port says of how it goes: metrics, figures, health, alerts, events."""
+"""Monitoring over HTTP: metrics, stats, health, alerts, events."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from tests.http.conftest import Client
 
 
 async def samples(client: Client) -> dict[str, float]:
-    """Every sample, by its name and labels."""
+    """Every sample of the metrics, by its name and labels."""
     answer = await client.get("/metrics")
     assert answer.status_code == 200
     found = {}
@@ -34,7 +34,7 @@ async def samples(client: Client) -> dict[str, float]:
 
 
 def failing(app: App) -> None:
-    """Handlers that do as the payload says."""
+    """A handler that fails if the payload requests it."""
 
     @app.handler("work")
     async def work(delivery: duly.Delivery[Any]) -> None:
@@ -43,7 +43,7 @@ def failing(app: App) -> None:
 
 
 @pytest.mark.requirement("S3", "D11", "F11")
-async def test_metrics_count_what_happened_and_say_how_it_stands(
+async def test_metrics_have_counts_and_the_current_state(
     client: Client, app: App, clock: VirtualClock
 ) -> None:
     failing(app)
@@ -77,7 +77,7 @@ async def test_metrics_count_what_happened_and_say_how_it_stands(
 
 
 @pytest.mark.requirement("S3")
-async def test_labels_are_bounded_and_name_no_url(client: Client, app: App) -> None:
+async def test_labels_are_bounded_and_contain_no_url(client: Client, app: App) -> None:
     for number in range(60):
         app.telemetry.label(f"https://secret{number}.example.com")
     for number in range(60):
@@ -91,21 +91,21 @@ async def test_labels_are_bounded_and_name_no_url(client: Client, app: App) -> N
 
 
 @pytest.mark.requirement("S3")
-async def test_metrics_ask_the_store_once_a_second_at_most_and_live_without_it(
+async def test_metrics_query_the_store_at_most_once_a_second_and_work_without_it(
     client: Client, app: App, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = 0
+    queries = 0
     look = app.store.status.look
 
     async def counted(grace: timedelta) -> Any:
-        nonlocal looked
-        looked += 1
+        nonlocal queries
+        queries += 1
         return await look(grace)
 
     monkeypatch.setattr(app.store.status, "look", counted)
     for _ in range(3):
         await samples(client)
-    assert looked == 1
+    assert queries == 1
 
     async def away(grace: timedelta) -> Any:
         raise StoreUnavailable("gone")
@@ -122,14 +122,14 @@ async def test_metrics_ask_the_store_once_a_second_at_most_and_live_without_it(
 
 
 @pytest.mark.requirement("S3", "D14")
-async def test_a_store_that_hangs_is_told_of_soon_and_asked_by_one_only(
+async def test_a_store_that_hangs_is_reported_soon_and_queried_only_once(
     client: Client, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked, hung = 0, asyncio.Event()
+    queries, hung = 0, asyncio.Event()
 
     async def hang(grace: timedelta) -> Any:
-        nonlocal looked
-        looked += 1
+        nonlocal queries
+        queries += 1
         await hung.wait()
         raise StoreUnavailable("no answer")
 
@@ -143,14 +143,16 @@ async def test_a_store_that_hangs_is_told_of_soon_and_asked_by_one_only(
     hung.set()
     answers = await asyncio.gather(*asking, return_exceptions=True)
     assert [type(each) for each in answers] == [StoreUnavailable] * 5
-    assert looked == 1
+    assert queries == 1
     with pytest.raises(StoreUnavailable):
         await app.stats.namespace_status()
-    assert looked == 2
+    assert queries == 2
 
 
 @pytest.mark.requirement("S3", "D12")
-async def test_health_says_all_when_asked(client: Client, app: App, clock: VirtualClock) -> None:
+async def test_verbose_health_has_all_details(
+    client: Client, app: App, clock: VirtualClock
+) -> None:
     assert (await client.get("/health")).json() == {"status": "ok"}
     await app.deliver("work", 1)
     clock.advance(90)
@@ -164,7 +166,7 @@ async def test_health_says_all_when_asked(client: Client, app: App, clock: Virtu
 
 
 async def answered(client: Client, path: str, **asked: Any) -> Any:
-    """The answer; on a busy machine the store may answer too late, and is asked again."""
+    """The answer; repeated if the store was too slow, as on a busy machine."""
     for _ in range(20):
         found = await client.get(path, params=asked)
         if found.status_code == 200:
@@ -177,21 +179,21 @@ async def whole_health(client: Client) -> Any:
 
 
 @pytest.mark.requirement("S3")
-async def test_it_is_ready_from_the_recovery_to_the_stop(
-    client: Client, pulse: ProcessHealth
+async def test_the_server_is_ready_from_its_recovery_to_its_stop(
+    client: Client, process_health: ProcessHealth
 ) -> None:
     starting = await client.get("/ready")
     assert (starting.status_code, starting.json()["ready"]) == (503, False)
-    await pulse.engine.prepare()
+    await process_health.engine.prepare()
     ready = await answered(client, "/ready")
     assert (ready.status_code, ready.json()) == (200, {"ready": True, "reason": None})
-    pulse.stopping = True
+    process_health.stopping = True
     stopping = await client.get("/ready")
     assert (stopping.status_code, stopping.json()["reason"]) == (503, "stopping")
 
 
 @pytest.mark.requirement("S3", "F11")
-async def test_figures_say_how_it_stands_and_what_happened(
+async def test_stats_have_the_current_state_and_counts(
     client: Client, app: App, clock: VirtualClock
 ) -> None:
     failing(app)
@@ -213,7 +215,7 @@ async def test_figures_say_how_it_stands_and_what_happened(
 
 
 @pytest.mark.requirement("S4")
-async def test_alerts_are_in_health_in_metrics_and_in_a_list_of_their_own(
+async def test_alerts_are_in_health_in_metrics_and_in_a_list(
     client: Client, app: App, clock: VirtualClock
 ) -> None:
     await app.deliver_many([("work", n) for n in range(app.settings.alert_late)])
@@ -235,8 +237,10 @@ async def test_alerts_are_in_health_in_metrics_and_in_a_list_of_their_own(
     assert (await samples(client))["duly_alerts{kind=late_deliveries}"] == 0
 
 
-async def read(app: App, pulse: ProcessHealth, headers: dict[str, str] | None = None) -> Any:
-    """What one who listens is sent, up to a stop."""
+async def read(
+    app: App, process_health: ProcessHealth, headers: dict[str, str] | None = None
+) -> Any:
+    """The events of a stream until it ends."""
     sent: list[Any] = []
     head = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
     scope = {
@@ -267,22 +271,22 @@ async def read(app: App, pulse: ProcessHealth, headers: dict[str, str] | None = 
         if message["type"] == "http.response.body" and not message.get("more_body"):
             ended.set()
 
-    await site(app, pulse)(scope, receive, send)
+    await site(app, process_health)(scope, receive, send)
     body = b"".join(each.get("body", b"") for each in sent).decode()
     events = [part for part in body.replace("\r\n", "\n").split("\n\n") if "data:" in part]
     return [json.loads(re.search(r"^data: (.*)$", each, re.MULTILINE)[1]) for each in events]  # type: ignore[index]
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    """Let the others run until it is so."""
+async def until(condition: Callable[[], bool]) -> None:
+    """Let other tasks run until the condition holds."""
     async with asyncio.timeout(10):
-        while not is_so():
+        while not condition():
             await asyncio.tasks.sleep(0)
 
 
 @pytest.mark.requirement("S3")
-async def test_events_tell_each_second_are_resumed_and_end_with_the_server(
-    app: App, pulse: ProcessHealth, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+async def test_events_come_each_second_can_be_resumed_and_end_with_the_server(
+    app: App, process_health: ProcessHealth, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing(app)
     live = app.stats.live
@@ -291,7 +295,7 @@ async def test_events_tell_each_second_are_resumed_and_end_with_the_server(
         await asyncio.Future()
 
     monkeypatch.setattr(live, "_sleep", never)
-    listening = asyncio.create_task(read(app, pulse))
+    listening = asyncio.create_task(read(app, process_health))
     await until(lambda: bool(live._past))
     await app.deliver("work", "good")
     await run_until_idle(app)
@@ -300,7 +304,7 @@ async def test_events_tell_each_second_are_resumed_and_end_with_the_server(
     await live.tick()
     clock.advance(1)
     await live.tick()
-    again = asyncio.create_task(read(app, pulse, {"Last-Event-ID": str(live._past[0].id)}))
+    again = asyncio.create_task(read(app, process_health, {"Last-Event-ID": str(live._past[0].id)}))
     await until(lambda: len(live._listeners) == 2)
     await live.stop()
     seconds = await listening
@@ -311,8 +315,8 @@ async def test_events_tell_each_second_are_resumed_and_end_with_the_server(
 
 
 @pytest.mark.requirement("S2", "S3")
-async def test_events_end_with_the_key_that_asked_for_them(
-    app: App, pulse: ProcessHealth, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+async def test_events_end_with_the_key_of_the_request(
+    app: App, process_health: ProcessHealth, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live, made = app.stats.live, await app.keys.create("board")
 
@@ -320,11 +324,13 @@ async def test_events_end_with_the_key_that_asked_for_them(
         await asyncio.Future()
 
     monkeypatch.setattr(live, "_sleep", never)
-    listening = asyncio.create_task(read(app, pulse, {"Authorization": f"Bearer {made.token}"}))
+    listening = asyncio.create_task(
+        read(app, process_health, {"Authorization": f"Bearer {made.token}"})
+    )
     await until(lambda: bool(live._listeners))
     await app.keys.revoke(made.id)
     clock.advance(2)
     await live.tick()
-    # The second in which it began to listen may have been told before.
+    # The event of the second in which the stream began may have been sent before.
     assert len(await asyncio.wait_for(listening, 10)) <= 1
     await live.stop()

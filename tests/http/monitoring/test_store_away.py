@@ -1,4 +1,4 @@
-"""While the database is down, whatever says how it stands says so; the process lives on."""
+"""While the database is down, health, readiness and metrics report it, and the process runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEADLINE_SECONDS = 30
 
 
 @pytest.fixture
-async def pulse(own_postgres: Server) -> AsyncIterator[ProcessHealth]:
+async def process_health(own_postgres: Server) -> AsyncIterator[ProcessHealth]:
     url = await own_postgres.create_database("away")
     async with App(url, environment={}) as app:
         found = ProcessHealth(app, app.engine())
@@ -30,8 +30,8 @@ async def pulse(own_postgres: Server) -> AsyncIterator[ProcessHealth]:
 
 
 @pytest.fixture
-async def client(pulse: ProcessHealth) -> AsyncIterator[AsyncClient]:
-    transport = ASGITransport(site(pulse.app, pulse), raise_app_exceptions=False)
+async def client(process_health: ProcessHealth) -> AsyncIterator[AsyncClient]:
+    transport = ASGITransport(site(process_health.app, process_health), raise_app_exceptions=False)
     async with AsyncClient(transport=transport, base_url="http://127.0.0.1") as found:
         yield found
 
@@ -44,7 +44,7 @@ async def until(client: AsyncClient, path: str, wanted: Callable[[Any], bool]) -
                 return found
 
 
-async def test_while_the_database_is_down_everything_says_so(
+async def test_a_database_that_is_down_is_reported_everywhere(
     client: AsyncClient, own_postgres: Server
 ) -> None:
     await until(client, "/ready", lambda found: found.status_code == 200)

@@ -1,4 +1,4 @@
-"""Requests that are sent before the one in front is answered."""
+"""Pipelined requests: sent before the previous one is answered."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly.surfaces.http.network.connection import LINGER_BYTES, MOST_AHEAD
-from tests.http.raw import on_served_loop, standing
+from tests.http.raw import on_served_loop, raw_server
 
 pytestmark = pytest.mark.requirement("X1")
 
@@ -17,26 +17,26 @@ HELD = b"GET /held HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 @pytest.mark.parametrize("ahead", [0, 1, 3])
 @on_served_loop
-async def test_whoever_hangs_up_is_heard_by_the_request_that_is_answered(
+async def test_a_disconnect_reaches_the_request_that_is_being_answered(
     ahead: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    heard = asyncio.Event()
+    disconnected = asyncio.Event()
 
-    async def until_hung_up(receive: Any) -> None:
+    async def until_disconnected(receive: Any) -> None:
         while (await receive())["type"] != "http.disconnect":
-            """It is the body."""
-        heard.set()
+            """These are parts of the body."""
+        disconnected.set()
 
-    async with standing() as stand:
-        stand.meanwhile = until_hung_up
-        caller = await (await stand.caller()).send(HELD + PLAIN * ahead)
-        await stand.unread.wait()
+    async with raw_server() as server:
+        server.meanwhile = until_disconnected
+        caller = await (await server.caller()).send(HELD + PLAIN * ahead)
+        await server.unread.wait()
         caller.writer.transport.abort()
-        await heard.wait()
-        stand.go_on.set()
-        await stand.turns()
-        # Those who wait for their turn are not begun.
-        assert [each["path"] for each in stand.scopes] == ["/held"]
+        await disconnected.wait()
+        server.go_on.set()
+        await server.turns()
+        # Waiting requests are not started.
+        assert [each["path"] for each in server.scopes] == ["/held"]
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
 
@@ -49,25 +49,25 @@ FOLLOWING = {
 
 @pytest.mark.parametrize("following", FOLLOWING.values(), ids=FOLLOWING)
 @on_served_loop
-async def test_one_request_too_many_costs_no_answer_of_those_before_it(following: bytes) -> None:
-    async with standing() as stand:
-        caller = await (await stand.caller()).send(HELD + PLAIN * MOST_AHEAD + following)
-        await stand.unread.wait()
-        await stand.turns()
-        stand.go_on.set()
+async def test_one_request_too_many_does_not_lose_earlier_answers(following: bytes) -> None:
+    async with raw_server() as server:
+        caller = await (await server.caller()).send(HELD + PLAIN * MOST_AHEAD + following)
+        await server.unread.wait()
+        await server.turns()
+        server.go_on.set()
         answers = [await caller.answer() for _ in range(1 + MOST_AHEAD)]
         assert [status for status, _, _ in answers] == [200] * (1 + MOST_AHEAD)
         closing = [headers.get("connection") for _, headers, _ in answers]
         assert closing == [None] * MOST_AHEAD + ["close"]
         assert await caller.is_closed()
-        assert len(stand.scopes) == 1 + MOST_AHEAD
+        assert len(server.scopes) == 1 + MOST_AHEAD
 
 
 @on_served_loop
-async def test_what_is_no_request_costs_no_answer_of_those_before_it_either() -> None:
-    async with standing() as stand:
-        caller = await (await stand.caller()).send(HELD + PLAIN + b"nonsense\r\n\r\n")
-        stand.go_on.set()
+async def test_an_invalid_request_does_not_lose_earlier_answers() -> None:
+    async with raw_server() as server:
+        caller = await (await server.caller()).send(HELD + PLAIN + b"nonsense\r\n\r\n")
+        server.go_on.set()
         assert await caller.status() == 200
         status, headers, _ = await caller.answer()
         assert (status, headers["connection"]) == (200, "close")

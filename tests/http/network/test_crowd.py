@@ -1,4 +1,4 @@
-"""More connections than the port keeps: it makes room for new ones and loses no answer."""
+"""More connections than the limit: the server closes some for new ones and loses no answer."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ import pytest
 from duly.settings import Settings
 from duly.surfaces.http.network.connections import ROOM_SHARE
 from duly.surfaces.process.descriptors import own, raised_limit, room_for_clients
-from tests.http.raw import Caller, Stand, on_served_loop, standing
+from tests.http.raw import Caller, RawServer, on_served_loop, raw_server
 
 pytestmark = pytest.mark.requirement("X1")
 
@@ -31,89 +31,89 @@ HALVES = {
 
 @pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
 @on_served_loop
-async def test_half_requests_make_room_and_answers_under_way_are_kept(
+async def test_half_requests_are_closed_and_running_requests_are_kept(
     half: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with standing(MOST) as stand:
-        held = [await (await stand.caller()).send(HELD) for _ in range(5)]
-        idle = await (await stand.caller()).send(PLAIN)
+    async with raw_server(MOST) as server:
+        held = [await (await server.caller()).send(HELD) for _ in range(5)]
+        idle = await (await server.caller()).send(PLAIN)
         assert await idle.status() == 200
         for _ in range(3 * MOST):
-            await crowd(stand, half, 1)
-            assert len(stand.connections._open) <= MOST
-        await stand.pass_time(2)
+            await crowd(server, half, 1)
+            assert len(server.connections._open) <= MOST
+        await server.pass_time(2)
         for _ in range(MOST):
-            assert await (await (await stand.caller()).send(PLAIN)).status() == 200
-        stand.go_on.set()
+            assert await (await (await server.caller()).send(PLAIN)).status() == 200
+        server.go_on.set()
         assert [await each.status() for each in held] == [200] * 5
-        await stand.pass_time(11)
+        await server.pass_time(11)
     told = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
     assert len(told) == 2
     assert all("to make room" in each and "raise http_connections" in each for each in told)
 
 
 @on_served_loop
-async def test_unfinished_heads_go_first_then_idle_connections_then_bodies() -> None:
-    async with standing(MOST) as stand:
-        body = await (await stand.caller()).send(HALVES["body"])
-        idle = await (await stand.caller()).send(PLAIN)
+async def test_unfinished_heads_are_closed_first_then_idle_connections_then_bodies() -> None:
+    async with raw_server(MOST) as server:
+        body = await (await server.caller()).send(HALVES["body"])
+        idle = await (await server.caller()).send(PLAIN)
         assert await idle.status() == 200
-        await stand.pass_time(1)
-        heads = await crowd(stand, HALVES["head"], MOST - 3)
-        await stand.pass_time(3)
-        # One that has only just come is given the time to finish.
-        young = await (await stand.caller()).send(HALVES["head"])
-        await crowd(stand, HELD, len(heads))
+        await server.pass_time(1)
+        heads = await crowd(server, HALVES["head"], MOST - 3)
+        await server.pass_time(3)
+        # A new connection gets time to finish.
+        young = await (await server.caller()).send(HALVES["head"])
+        await crowd(server, HELD, len(heads))
         assert [await each.is_closed() for each in heads] == [True] * len(heads)
         assert all(each.is_open() for each in (idle, body, young))
-        await crowd(stand, HELD, 1)
+        await crowd(server, HELD, 1)
         assert await idle.is_closed()
         assert all(each.is_open() for each in (body, young))
-        await crowd(stand, HELD, 1)
+        await crowd(server, HELD, 1)
         assert await body.is_closed()
         await young.send(b"alhost\r\n\r\n")
         assert await young.status() == 200
 
 
 @on_served_loop
-async def test_when_all_are_being_answered_one_more_is_told_to_come_later() -> None:
-    async with standing(MOST) as stand:
-        held = await crowd(stand, HELD, MOST)
+async def test_when_all_connections_are_busy_one_more_is_answered_503() -> None:
+    async with raw_server(MOST) as server:
+        held = await crowd(server, HELD, MOST)
         for _ in range(3):
-            status, headers, _ = await (await stand.caller()).answer()
+            status, headers, _ = await (await server.caller()).answer()
             assert (status, headers["retry-after"]) == (503, "1")
-        await stand.turns()
-        assert len(stand.connections._open) == MOST
-        stand.go_on.set()
+        await server.turns()
+        assert len(server.connections._open) == MOST
+        server.go_on.set()
         assert [await each.status() for each in held] == [200] * MOST
-        await stand.pass_time(1)
-        assert await (await (await stand.caller()).send(PLAIN)).status() == 200
+        await server.pass_time(1)
+        assert await (await (await server.caller()).send(PLAIN)).status() == 200
 
 
 @on_served_loop
-async def test_a_probe_is_answered_before_most_of_those_that_connected_before_it() -> None:
-    async with standing() as stand:
+async def test_a_health_probe_is_answered_before_most_earlier_requests() -> None:
+    async with raw_server() as server:
         with ExitStack() as stack:
-            before = [burst_in(stand, PLAIN, stack) for _ in range(320)]
-            probe = burst_in(stand, PROBE, stack)
-            assert await heard(probe) == b"200"
-            paths = [scope["path"] for scope in stand.scopes]
+            before = [burst_in(server, PLAIN, stack) for _ in range(320)]
+            probe = burst_in(server, PROBE, stack)
+            assert await status_of(probe) == b"200"
+            paths = [scope["path"] for scope in server.scopes]
             assert 0 < paths.index("/health") < 160
-            assert await asyncio.gather(*map(heard, before)) == [b"200"] * 320
+            assert await asyncio.gather(*map(status_of, before)) == [b"200"] * 320
 
 
 @on_served_loop
-async def test_what_waits_for_its_turn_makes_room_and_is_told_to_come_later() -> None:
-    async with standing(10 * MOST) as stand:
+async def test_waiting_requests_are_answered_503_to_make_room() -> None:
+    async with raw_server(10 * MOST) as server:
         with ExitStack() as stack:
-            crowd = [burst_in(stand, HELD, stack) for _ in range(10 * MOST)]
-            await stand.turns()
-            assert 0 < len(stand.scopes) < 5 * MOST, "some are begun, the others wait"
-            probe = burst_in(stand, PROBE, stack)
-            assert await heard(probe) == b"200"
-            stand.go_on.set()
-            told = Counter(await asyncio.gather(*map(heard, crowd)))
-            assert told == {b"200": len(stand.scopes) - 1, b"503": 10 * MOST // ROOM_SHARE}
+            crowd = [burst_in(server, HELD, stack) for _ in range(10 * MOST)]
+            await server.turns()
+            assert 0 < len(server.scopes) < 5 * MOST, "some are running, the others wait"
+            probe = burst_in(server, PROBE, stack)
+            assert await status_of(probe) == b"200"
+            server.go_on.set()
+            told = Counter(await asyncio.gather(*map(status_of, crowd)))
+            assert told == {b"200": len(server.scopes) - 1, b"503": 10 * MOST // ROOM_SHARE}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ async def test_what_waits_for_its_turn_makes_room_and_is_told_to_come_later() ->
         (256, 2000, 64),
     ],
 )
-def test_enough_descriptors_are_left_for_our_own_work(
+def test_enough_descriptors_are_left_for_the_process_itself(
     limit: int, wanted: int, expected: int
 ) -> None:
     assert room_for_clients(Settings(http_connections=wanted), limit) == expected
@@ -143,8 +143,8 @@ def test_the_limit_of_open_files_is_raised_to_what_is_needed_and_never_lowered()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_the_table_of_descriptors_is_made_at_the_start() -> None:
-    """The kernel says how large it is, and never makes it smaller."""
+def test_the_descriptor_table_is_allocated_at_the_start() -> None:
+    """The kernel reports its size, and never shrinks it."""
     wanted = own(Settings()) + Settings().http_connections
     code = (
         "from duly.settings import Settings; from duly.surfaces.process.descriptors import *\n"
@@ -155,25 +155,25 @@ def test_the_table_of_descriptors_is_made_at_the_start() -> None:
     assert int(made.stdout) >= min(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 
 
-async def crowd(stand: Stand, said: bytes, many: int) -> list[Caller]:
-    """So many new connections, each of which the server has heard."""
+async def crowd(server: RawServer, sent: bytes, many: int) -> list[Caller]:
+    """Open so many connections; the server has received the bytes of each."""
     callers = []
     for _ in range(many):
-        callers.append(await (await stand.caller()).send(said))
-        await stand.turns()
+        callers.append(await (await server.caller()).send(sent))
+        await server.turns()
     return callers
 
 
-def burst_in(stand: Stand, said: bytes, stack: ExitStack) -> socket.socket:
-    """A connection that has said something before the server's loop has another turn."""
-    calling = stack.enter_context(socket.create_connection(stand.server.address))
-    calling.sendall(said)
+def burst_in(server: RawServer, sent: bytes, stack: ExitStack) -> socket.socket:
+    """Open a connection and send bytes before the server's event loop runs again."""
+    calling = stack.enter_context(socket.create_connection(server.server.address))
+    calling.sendall(sent)
     calling.setblocking(False)
     return calling
 
 
-async def heard(calling: socket.socket) -> bytes:
-    """The status that it was answered with; nothing if it was cut off."""
+async def status_of(calling: socket.socket) -> bytes:
+    """The status of the answer; empty if the connection was closed."""
     try:
         answer = await asyncio.get_running_loop().sock_recv(calling, 4096)
     except ConnectionResetError:

@@ -1,4 +1,4 @@
-"""What a request may be before anybody knows who sends it: each part of it has a limit."""
+"""Limits of each part of a request before authentication."""
 
 import gc
 import itertools
@@ -13,7 +13,7 @@ from duly.surfaces.http.network.connection import (
     MOST_HEADERS,
     Connection,
 )
-from tests.http.raw import PROBLEM, on_served_loop, standing
+from tests.http.raw import PROBLEM, on_served_loop, raw_server
 
 pytestmark = pytest.mark.requirement("X1", "S2")
 
@@ -41,12 +41,12 @@ LIMITS = [(line, LINE_BYTES, 414), (count, MOST_HEADERS, 431), (size, HEAD_BYTES
 
 @pytest.mark.parametrize(("made", "limit", "status"), LIMITS)
 @on_served_loop
-async def test_a_head_at_its_limit_is_taken_and_one_above_is_refused(
+async def test_a_head_at_its_limit_is_accepted_and_a_larger_one_is_refused(
     made: Callable[[int], bytes], limit: int, status: int
 ) -> None:
-    async with standing() as stand:
+    async with raw_server() as server:
         for part, before in itertools.product((1_000_000, 16_384, 5000), (b"", PLAIN)):
-            caller = await stand.caller()
+            caller = await server.caller()
             if before:
                 assert await (await caller.send(before)).status() == 200
             await caller.send(*parts(made(limit), part))
@@ -76,72 +76,72 @@ FLOODS = {
 
 
 @on_served_loop
-async def test_whatever_never_ends_is_refused_soon() -> None:
-    async with standing() as stand:
+async def test_endless_requests_are_refused_soon() -> None:
+    async with raw_server() as server:
         for name, flood in FLOODS.items():
-            caller = await stand.caller()
+            caller = await server.caller()
             caller.writer.write(flood)
             assert await caller.status() in (400, 414, 431), name
             await caller.is_closed()
 
 
 @on_served_loop
-async def test_nothing_is_left_of_those_who_were_refused() -> None:
+async def test_refused_connections_leave_nothing_in_memory() -> None:
     before = alive()
-    async with standing() as stand:
+    async with raw_server() as server:
         for refused in (line(LINE_BYTES + 1), count(MOST_HEADERS + 1), size(HEAD_BYTES + 1)):
-            caller = await (await stand.caller()).send(refused)
+            caller = await (await server.caller()).send(refused)
             await caller.status()
             caller.writer.close()
-        while stand.connections._open:
-            await stand.turns()
+        while server.connections._open:
+            await server.turns()
         assert alive() <= before
 
 
 @on_served_loop
 async def test_trailers_are_limited_and_never_become_headers() -> None:
-    async with standing() as stand:
-        caller = await stand.caller()
+    async with raw_server() as server:
+        caller = await server.caller()
         await caller.send(CHUNKED + b"1\r\na\r\n0\r\nauthorization: Bearer duly_x\r\n\r\n" + PLAIN)
         assert [await caller.status(), await caller.status()] == [200, 200]
-        assert stand.bodies[0] == b"a"
-        assert all(b"authorization" not in dict(each["headers"]) for each in stand.scopes)
+        assert server.bodies[0] == b"a"
+        assert all(b"authorization" not in dict(each["headers"]) for each in server.scopes)
         many = b"".join(b"x-%d: a\r\n" % number for number in range(MOST_HEADERS + 1))
         await caller.send(CHUNKED + b"1\r\na\r\n0\r\n" + many + b"x")
         assert await caller.status() == 431
 
 
 @on_served_loop
-async def test_a_large_body_after_a_head_is_no_large_head() -> None:
+async def test_a_large_body_does_not_count_as_head() -> None:
     head = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 300000\r\n\r\n"
     chunk = b"%x\r\n" % 100_000 + b"b" * 100_000 + b"\r\n"
-    async with standing() as stand:
-        caller = await stand.caller()
+    async with raw_server() as server:
+        caller = await server.caller()
         await caller.send(head + b"a" * 300_000 + CHUNKED + chunk * 3 + b"0\r\n\r\n" + PLAIN)
         assert [await caller.status() for _ in range(3)] == [200, 200, 200]
-        assert [len(each) for each in stand.bodies] == [300_000, 300_000, 0]
+        assert [len(each) for each in server.bodies] == [300_000, 300_000, 0]
 
 
 @on_served_loop
-async def test_requests_sent_ahead_are_answered_in_order_up_to_a_limit() -> None:
-    async with standing() as stand:
-        caller = await stand.caller()
+async def test_pipelined_requests_are_answered_in_order_up_to_a_limit() -> None:
+    async with raw_server() as server:
+        caller = await server.caller()
         await caller.send(b"".join(b"GET /?%d HTTP/1.1\r\n\r\n" % n for n in range(1, MOST_AHEAD)))
         for number in range(1, MOST_AHEAD):
             assert (await caller.answer())[2] == b"x" * number
-        greedy = await stand.caller()
+        greedy = await server.caller()
         await greedy.send(PLAIN * 5000)
         await greedy.is_closed()
-        assert len(stand.scopes) < 3 * MOST_AHEAD
+        assert len(server.scopes) < 3 * MOST_AHEAD
 
 
 @on_served_loop
-async def test_what_is_no_request_is_a_problem_too_and_an_upgrade_is_passed_over() -> None:
+async def test_an_invalid_request_is_a_problem_and_an_upgrade_is_ignored() -> None:
     upgrade = b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
-    async with standing() as stand:
-        caller = await (await stand.caller()).send(upgrade)
+    async with raw_server() as server:
+        caller = await (await server.caller()).send(upgrade)
         assert await caller.status() == 200
-        odd = await (await stand.caller()).send(b"hello, is anybody there?\r\n\r\n")
+        odd = await (await server.caller()).send(b"hello, is anybody there?\r\n\r\n")
         status, headers, _ = await odd.answer()
         assert (status, headers["content-type"]) == (400, PROBLEM)
         assert await odd.is_closed()
@@ -152,6 +152,6 @@ def parts(sent: bytes, size: int) -> list[bytes]:
 
 
 def alive() -> int:
-    """How many connections the process still remembers."""
+    """The number of connection objects in memory."""
     gc.collect()
     return sum(type(each) is Connection for each in gc.get_objects())

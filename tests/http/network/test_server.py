@@ -1,4 +1,4 @@
-"""The port's own server: whoever comes is heard soon, however many come at once."""
+"""The HTTP server accepts connections soon, however many come at once."""
 
 import asyncio
 import os
@@ -22,20 +22,20 @@ async def health(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.mark.requirement("S2")
-def test_many_who_come_at_once_are_heard_within_a_few_turns_of_the_loop() -> None:
+def test_many_connections_at_once_are_accepted_within_a_few_turns_of_the_loop() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        assert runner.run(turns_until_all_are_heard()) < CALLERS / 4
+        assert runner.run(turns_until_all_are_accepted()) < CALLERS / 4
 
 
 @pytest.mark.requirement("D14")
-def test_an_address_that_processes_share_never_halts_one_of_them() -> None:
-    # Whoever loses the race for a caller would wait for the next, with its loop.
+def test_a_shared_address_never_blocks_a_process() -> None:
+    # A process that loses the race for a connection would block its event loop until the next.
     with bound("127.0.0.1", 0) as taken, taken.dup() as copy:
         assert not os.get_blocking(taken.fileno())
         assert not os.get_blocking(copy.fileno())
 
 
-async def turns_until_all_are_heard() -> int:
+async def turns_until_all_are_accepted() -> int:
     connections = Connections(SystemClock(), 2 * CALLERS)
     server = HttpServer(health, ("127.0.0.1", 0), connections)
     await server.start(on_end=lambda: None)

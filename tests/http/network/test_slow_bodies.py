@@ -1,4 +1,4 @@
-"""Bodies that arrive slowly keep nobody from storing, and hold a bounded part of the memory."""
+"""Slow bodies do not block other requests, and use a bounded amount of memory."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ QUEUE = 8
 
 
 class Trickle:
-    """Bodies whose first part has arrived, and whose last arrives when it may."""
+    """Bodies whose first part has arrived, and whose last part arrives after an event."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -37,7 +37,7 @@ class Trickle:
     [(BULK, b'[{"target": ', b'"work"}]', 200), (SINGLE, b'{"target": ', b'"work"}', 201)],
 )
 @pytest.mark.parametrize("with_key", [False, True])
-async def test_whoever_still_sends_takes_no_place_from_those_who_store(
+async def test_a_body_that_is_still_arriving_takes_no_place_in_the_queue(
     database_url: str, path: str, first: bytes, last: bytes, status: int, with_key: bool
 ) -> None:
     async with App(database_url, accept_queue=QUEUE, environment={}) as app:
@@ -59,7 +59,7 @@ async def test_whoever_still_sends_takes_no_place_from_those_who_store(
             trickle.goes_on.set()
             statuses = [(await each).status_code for each in calls]
         assert (plain.status_code, bulk.status_code) == (201, 200)
-        # All are complete at the same time, so some may find the queue full.
+        # All bodies are complete at the same time, so some may find the queue full.
         assert set(statuses) <= {status, 429}
         assert status in statuses
 
@@ -69,7 +69,7 @@ def key(number: int, with_key: bool) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("with_key", [False, True])
-async def test_what_all_bodies_in_arrival_hold_is_bounded_for_each_caller_and_in_all(
+async def test_the_memory_of_arriving_bodies_is_bounded_for_each_caller_and_in_total(
     app: App, monkeypatch: pytest.MonkeyPatch, with_key: bool
 ) -> None:
     monkeypatch.setattr(backpressure, "ARRIVING_BYTES", 3000)
@@ -96,5 +96,5 @@ async def test_what_all_bodies_in_arrival_hold_is_bounded_for_each_caller_and_in
         assert (await send(client, 2, 4)).status_code == 429
         trickle.goes_on.set()
         assert [(await each).status_code for each in held] == [200, 200]
-        # What is over holds nothing.
+        # Finished requests use no memory.
         assert [(await send(client, n, 5 + n)).status_code for n in range(3)] == [200] * 3

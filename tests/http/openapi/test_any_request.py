@@ -1,6 +1,6 @@
-"""Every operation, asked whatever its description allows and much that it does not.
+"""Generated requests to every operation, valid and invalid by the OpenAPI document.
 
-DULY_TEST_EXAMPLES says how many requests of each operation; a few by default.
+DULY_TEST_EXAMPLES is the number of requests of each operation.
 """
 
 import os
@@ -17,8 +17,8 @@ from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi import checks
 
 from duly.surfaces.http.application import API
-from tests.http.doors import document_of
-from tests.http.stage import DEAD_END, Stage, stage
+from tests.http.filled_site import DEAD_END, FilledSite, filled_site
+from tests.http.ports import document_of
 
 EXAMPLES = int(os.environ.get("DULY_TEST_EXAMPLES", "8"))
 RESOURCES = (
@@ -26,7 +26,7 @@ RESOURCES = (
     *("stats", "status", "streams", "workers"),
 )
 ENDLESS = {"events"}
-"""What goes on for as long as somebody listens."""
+"""Event streams, which do not end."""
 CHECKS = [
     not_a_server_error,
     checks.status_code_conformance,
@@ -42,17 +42,17 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_no_request_breaks_it_and_none_that_is_refused_leaves_anything(
+def test_no_request_fails_and_a_refused_one_stores_nothing(
     resource: str, database_url: str
 ) -> None:
-    with stage(database_url, hook=DEAD_END, egress_allow="127.0.0.1") as found:
-        asked = [ask_anything(found, each) for each in operations(found, resource)]
+    with filled_site(database_url, hook=DEAD_END, egress_allow="127.0.0.1") as found:
+        asked = [send_all_kinds(found, each) for each in operations(found, resource)]
     print(f"{resource}: {len(asked)} operations, {sum(asked)} requests")
     assert sum(asked) >= len(asked) * EXAMPLES / 2
 
 
-def test_every_resource_is_asked(sqlite_url: str) -> None:
-    with stage(sqlite_url) as found:
+def test_every_resource_is_tested(sqlite_url: str) -> None:
+    with filled_site(sqlite_url) as found:
         assert {path.split("/")[2] for path in document_of(found.site)["paths"]} == {
             *RESOURCES,
             *ENDLESS,
@@ -60,7 +60,7 @@ def test_every_resource_is_asked(sqlite_url: str) -> None:
     assert len(API) > 40
 
 
-def operations(found: Stage, resource: str) -> Iterator[Any]:
+def operations(found: FilledSite, resource: str) -> Iterator[Any]:
     schema = schemathesis.openapi.from_dict(flat(document_of(found.site)))
     for each in schema.get_all_operations():
         if each.ok().path.split("/")[2] == resource:
@@ -68,9 +68,9 @@ def operations(found: Stage, resource: str) -> Iterator[Any]:
 
 
 def flat(document: dict[str, Any]) -> dict[str, Any]:
-    """The description as schemathesis makes the most of it.
+    """The OpenAPI document in a form that schemathesis can use fully.
 
-    It cannot negate plans that have plans in them, and tries no keys where none are needed.
+    It cannot negate nested plans, and sends no keys where none are needed.
     """
     document["security"] = [{"key": []}]
     for name in ("Exponential", "Delays", "NoRetry"):
@@ -80,21 +80,21 @@ def flat(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def ask_anything(found: Stage, operation: Any) -> int:
-    """Ask of what is there, and of what is not, rightly and wrongly; how often it was asked."""
+def send_all_kinds(found: FilledSite, operation: Any) -> int:
+    """Send valid and invalid requests for known and unknown names; returns their number."""
     places: list[dict[str, str] | None] = [None]
     if operation.path_parameters.items:
         places.append(found.names[operation.path.split("/")[2]])
     modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
     share = max(1, EXAMPLES // len(places) // len(modes))
     return sum(
-        ask_much(found, operation, share, generation_mode=mode, path_parameters=place)
+        send_generated(found, operation, share, generation_mode=mode, path_parameters=place)
         for mode in modes
         for place in places
     )
 
 
-def ask_much(found: Stage, operation: Any, examples: int, **how: Any) -> int:
+def send_generated(found: FilledSite, operation: Any, examples: int, **options: Any) -> int:
     asked = 0
 
     @settings(
@@ -104,30 +104,30 @@ def ask_much(found: Stage, operation: Any, examples: int, **how: Any) -> int:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=operation.as_strategy(**how))
-    def ask(case: Any) -> None:
+    @given(case=operation.as_strategy(**options))
+    def send(case: Any) -> None:
         nonlocal asked
         asked += 1
         check(found, case)
 
     try:
-        ask()
+        send()
     except Unsatisfiable:
-        # Nothing can be said wrongly where nothing can be said.
+        # An operation without input has no invalid requests.
         return 0
     return asked
 
 
-def check(found: Stage, case: Any) -> None:
+def check(found: FilledSite, case: Any) -> None:
     sent = requests.Request(**case.as_transport_kwargs(base_url="http://127.0.0.1")).prepare()
     before = found.rows()
-    answer = found.ask(
+    answer = found.request(
         sent.method or "",
         sent.url or "",
         content=sent.body or b"",
         headers=[(on_the_wire(name), on_the_wire(value)) for name, value in sent.headers.items()],
     )
-    told = schemathesis.Response(
+    details = schemathesis.Response(
         status_code=answer.status_code,
         headers={name: [value] for name, value in answer.headers.items()},
         content=answer.content,
@@ -135,7 +135,7 @@ def check(found: Stage, case: Any) -> None:
         elapsed=0.0,
         verify=False,
     )
-    case.validate_response(told, checks=CHECKS)
+    case.validate_response(details, checks=CHECKS)
     if answer.status_code >= 400:
         assert found.rows() == before, (sent.method, sent.url, sent.body, answer.text)
 

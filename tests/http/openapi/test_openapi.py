@@ -1,4 +1,4 @@
-"""The description, walked: what generators of clients and their users need, in every operation."""
+"""The OpenAPI document: what generators of clients need, in every operation."""
 
 import json
 import keyword
@@ -32,7 +32,7 @@ from duly.surfaces.http.site import Site
 from duly_birthday import shapes as birthday_shapes
 from duly_birthday.service import BirthdayApp
 from duly_birthday.users.checks import NAMES, REQUIRED
-from tests.http.doors import BESIDE, document_of
+from tests.http.ports import OUTSIDE_API, document_of
 
 pytestmark = pytest.mark.requirement("S2")
 SENT = (
@@ -48,12 +48,12 @@ SENT = (
     streams,
     birthday_shapes,
 )
-"""The modules with what callers send."""
+"""The modules with the structs that callers send."""
 MOMENTS = {"since", "until", "start", "end", "at", "after_at", "scheduled_for", "oldest"}
 
 
 class Odd:
-    """No value of JSON."""
+    """A value that JSON does not have."""
 
 
 class OwnQuery(msgspec.Struct):
@@ -62,12 +62,12 @@ class OwnQuery(msgspec.Struct):
 
 @get("/own/{place}")
 async def own(place: str, query: OwnQuery) -> dict[str, Annotated[Odd, "odd"]]:
-    """Something else."""
+    """A route of the app itself."""
     raise NotImplementedError
 
 
 def sited(app: App) -> Site:
-    """The site of an app that is never opened: it is described, not asked."""
+    """The site of an app that is never opened: only its document is needed."""
     return site(app, ProcessHealth(app, app.engine()))
 
 
@@ -77,13 +77,13 @@ def app_of(kind: type[App], **settings: Any) -> App:
 
 @cache
 def described() -> dict[str, Any]:
-    """The document of the birthday service, which has all of /v1 and routes of its own."""
+    """The document of the birthday service, which has all of /v1 and its own routes."""
     document = document_of(sited(app_of(BirthdayApp)))
     return dict(json.loads(msgspec.json.encode(document)))
 
 
 class Operation(NamedTuple):
-    """One of them."""
+    """One operation of the document."""
 
     path: str
     method: str
@@ -114,7 +114,7 @@ def bodies() -> Iterator[tuple[Operation, dict[str, Any]]]:
 
 
 def sent_structs() -> dict[str, type[msgspec.Struct]]:
-    """By name, the structs that callers send, wherever they are in a body."""
+    """The structs that callers send, by name, at any depth of a body."""
     text, names = json.dumps([body for _, body in bodies()]), set[str]()
     while fresh := set(re.findall(r'schemas/(\w+)"', text)) - names:
         names |= fresh
@@ -126,7 +126,7 @@ def sent_structs() -> dict[str, type[msgspec.Struct]]:
     return {name: places[name] for name in names - enums}
 
 
-def test_it_is_valid_whatever_routes_an_app_brings() -> None:
+def test_the_document_is_valid_with_any_routes_of_an_app() -> None:
     app = app_of(BirthdayApp)
     app.routes.append(own)
     document = json.loads(msgspec.json.encode(document_of(sited(app))))
@@ -136,7 +136,7 @@ def test_it_is_valid_whatever_routes_an_app_brings() -> None:
     assert places == [("place", "path"), ("wanted", "query")]
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_can_be_resolved() -> None:
     references = re.findall(r'"\$ref": "(#/[^"]+)"', json.dumps(described()))
     assert len(references) > 100
     for each in set(references):
@@ -149,13 +149,13 @@ def test_every_operation_can_be_called_by_its_id() -> None:
     for each in ids:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", each), each
         assert not keyword.iskeyword(each)
-        # Nothing that says only how it is asked.
+        # No id that only repeats the method.
         assert not re.match(r"(get|post|put|patch|delete)_v1?_", each), each
     assert {"deliver", "list_deliveries", "pause_schedule", "retry_dead_letter"} <= set(ids)
     assert "register_user" in ids
 
 
-def test_every_operation_says_what_it_does_and_where_it_belongs() -> None:
+def test_every_operation_has_a_description_and_a_tag() -> None:
     tags = {each["name"]: each["description"] for each in described()["tags"]}
     assert tags == TAGS
     for each in operations():
@@ -172,7 +172,7 @@ def test_every_parameter_is_described_and_no_query_may_be_null() -> None:
             assert {"type": "null"} not in parameter["schema"].get("anyOf", ()), parameter
 
 
-def test_every_field_that_is_sent_is_described() -> None:
+def test_every_field_of_a_request_is_described() -> None:
     for name in sent_structs():
         for field, schema in described()["components"]["schemas"][name]["properties"].items():
             words = schema.get("description", "")
@@ -180,7 +180,7 @@ def test_every_field_that_is_sent_is_described() -> None:
             assert not words.startswith("default "), f"{name}.{field}"
 
 
-def test_no_field_with_a_default_is_required_nor_would_a_generator_think_so() -> None:
+def test_no_field_with_a_default_is_required() -> None:
     kinds = sent_structs()
     assert len(kinds) > 25
     for name, kind in kinds.items():
@@ -196,13 +196,13 @@ def test_no_field_with_a_default_is_required_nor_would_a_generator_think_so() ->
         assert set(schema_named(f"#/components/schemas/{name}")["properties"]) == set(NAMES)
 
 
-def test_what_is_answered_is_there_unless_it_is_left_out() -> None:
+def test_fields_of_answers_are_required_unless_they_may_be_omitted() -> None:
     assert "shifted" in schema_named("#/components/schemas/UpcomingRun")["required"]
     assert "id" not in schema_named("#/components/schemas/BulkItem").get("required", ())
     assert "payload" not in schema_named("#/components/schemas/Delivery")["required"]
 
 
-def test_every_body_has_an_example_that_is_taken() -> None:
+def test_every_body_has_a_valid_example() -> None:
     kinds = sent_structs()
     for operation, body in bodies():
         for media, content in body["content"].items():
@@ -215,7 +215,7 @@ def test_every_body_has_an_example_that_is_taken() -> None:
                     decoded(msgspec.json.encode(one), kinds[name])
 
 
-def test_a_body_that_may_be_left_out_is_a_plain_reference() -> None:
+def test_an_optional_body_is_a_plain_reference() -> None:
     optional = {op.told["operationId"] for op, body in bodies() if not body["required"]}
     assert {"pause_schedule", "resume_schedule", "retry_dead_letter"} <= optional
     for _, body in bodies():
@@ -236,7 +236,7 @@ def test_moments_are_date_times_unless_they_have_no_offset() -> None:
     assert "format" not in schema_named("#/components/schemas/EventShape/properties/localTime")
 
 
-def test_whoever_changes_a_thing_may_name_its_version() -> None:
+def test_a_change_may_have_the_expected_version() -> None:
     versioned = {
         (op.told["operationId"], parameter["name"])
         for op in operations()
@@ -253,7 +253,7 @@ def test_whoever_changes_a_thing_may_name_its_version() -> None:
             assert "ETag" in each.told["responses"]["200"]["headers"], each
 
 
-def test_every_operation_says_how_it_refuses() -> None:
+def test_every_operation_has_its_error_answers() -> None:
     for each in operations():
         own = each.path.startswith("/user")
         needed = {"400", "401", "403", "404", "429", "500", "503"}
@@ -268,18 +268,18 @@ def test_every_operation_says_how_it_refuses() -> None:
                 assert ("headers" in found) == (status in ("429", "503"))
 
 
-def test_every_route_is_in_it_but_the_pages_and_probes() -> None:
+def test_the_document_has_every_route_except_pages_and_probes() -> None:
     paths = {each.path for each in sited(app_of(BirthdayApp)).routes}
-    assert paths - BESIDE == described()["paths"].keys()
+    assert paths - OUTSIDE_API == described()["paths"].keys()
 
 
-def test_where_keys_are_needed_it_says_so_and_where_not_too() -> None:
+def test_the_document_has_where_keys_are_needed() -> None:
     assert described()["security"] == [{"key": []}, {}]
     assert document_of(sited(app_of(App, host="0.0.0.0")))["security"] == [{"key": []}]
     assert described()["servers"][0]["url"] == "/"
 
 
-def test_nothing_is_said_in_the_glossary_that_nobody_reads() -> None:
+def test_the_glossary_has_no_unused_fields() -> None:
     text = json.dumps(described(), ensure_ascii=False)
     for name, words in GLOSSARY.items():
         assert json.dumps(words.description)[1:-1] in text, name

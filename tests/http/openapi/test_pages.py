@@ -1,4 +1,4 @@
-"""`/`, `/docs` and `/openapi.json`: for people and machines, without a key, without a network."""
+"""`/`, `/docs` and `/openapi.json`: pages without a key and without other hosts."""
 
 import re
 from base64 import b64encode
@@ -12,14 +12,14 @@ from duly.surfaces.http.protocol.routing import OPEN, get
 from duly.testing import VirtualClock
 from duly.version import __version__
 from tests.http.conftest import Client, calling
-from tests.http.doors import port
+from tests.http.ports import port
 
 pytestmark = pytest.mark.requirement("S2", "S3")
 PAGES = ("/", "/docs")
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
-async def test_the_front_page_says_what_this_is_and_how_to_begin(small_client: Client) -> None:
+async def test_the_front_page_has_a_description_and_first_steps(small_client: Client) -> None:
     for accept in (BROWSER, "*/*", "image/png", "nonsense"):
         answer = await small_client.get("/", headers={"accept": accept})
         assert answer.status_code == 200
@@ -33,14 +33,14 @@ async def test_the_front_page_says_what_this_is_and_how_to_begin(small_client: C
     )
 
 
-async def test_the_first_delivery_of_the_front_page_is_taken(small_client: Client) -> None:
+async def test_the_first_delivery_of_the_front_page_is_accepted(small_client: Client) -> None:
     text = (await small_client.get("/")).text
     (body,) = re.findall(r"-d '(\{.*?\})'</pre>", text)
     sent = {"content": body, "headers": {"content-type": "application/json"}}
     assert (await small_client.post("/v1/deliveries", **sent)).status_code == 201
 
 
-async def test_who_takes_json_only_gets_it(small_client: Client) -> None:
+async def test_a_client_that_accepts_only_json_gets_json(small_client: Client) -> None:
     answer = await small_client.get("/", headers={"accept": "application/json"})
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["vary"] == "Accept"
@@ -60,31 +60,31 @@ async def test_pages_run_their_own_script_and_nothing_else(small_client: Client)
             (inside,) = re.findall(f"<{tag}>(.*?)</{tag}>", answer.text, re.DOTALL)
             allowed = b64encode(sha256(inside.encode()).digest()).decode()
             assert f"{tag}-src 'sha256-{allowed}'" in policy
-        # What a hash does not allow: attributes, and whatever comes from elsewhere.
+        # A hash does not allow inline attributes or scripts of other hosts.
         assert not re.search(r"\s(style|on\w+)=", answer.text)
         assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", answer.text)
 
 
-async def test_they_are_readable_where_keys_are_needed(
+async def test_pages_need_no_key_even_where_keys_are_needed(
     sqlite_url: str, clock: VirtualClock
 ) -> None:
     async with port(sqlite_url, clock, host="0.0.0.0") as public:
         for path in (*PAGES, "/openapi.json"):
             for given in ({}, {"key": "duly_wrong"}):
                 assert await public.status(path, **given) == 200, path
-        document = await public.ask("/openapi.json")
+        document = await public.request("/openapi.json")
         assert document.json()["security"] == [{"key": []}]
         assert await public.status("/v1/workers") == 401
 
 
-async def test_the_document_has_one_address_more_and_is_the_same_there(
+async def test_the_document_is_the_same_at_its_second_path(
     small_client: Client,
 ) -> None:
     first, second = [await small_client.get(f"{at}/openapi.json") for at in ("", "/docs")]
     assert first.content == second.content
 
 
-async def test_an_app_that_answers_the_front_page_itself_keeps_it(sqlite_url: str) -> None:
+async def test_an_app_may_have_its_own_front_page(sqlite_url: str) -> None:
     @get("/", scope=OPEN, media="text/plain")
     async def mine() -> bytes:
         return b"mine"

@@ -1,4 +1,4 @@
-"""Under pressure: what cannot be taken now is said at once, and what was taken is kept."""
+"""Backpressure: requests that cannot be accepted now are refused at once, and none is lost."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.requirement("S2")
 async def test_a_full_queue_is_429_and_loses_nothing(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """However its media type is spelled."""
+    """With any spelling of the media type."""
     new = {"content": b'{"target": "work"}', "headers": {"content-type": kind}}
     async with App(sqlite_url, accept_queue=5, environment={}) as app:
         app.expect("work")
@@ -26,7 +26,7 @@ async def test_a_full_queue_is_429_and_loses_nothing(
         async with calling(app, ProcessHealth(app, app.engine())) as client:
             calls = [asyncio.create_task(client.post("/v1/deliveries", **new)) for _ in range(20)]
             done, _ = await asyncio.wait(calls, timeout=0.5)
-            # Nothing of it is looked at, and other routes are not full.
+            # The body is not read, and other routes are not full.
             unread = await client.post("/v1/deliveries", content=b"{")
             assert (unread.status_code, unread.json()["status"]) == (429, 429)
             assert (await client.get("/v1/deliveries")).status_code == 200
@@ -41,7 +41,7 @@ async def test_a_full_queue_is_429_and_loses_nothing(
         assert {each.id for each in await app.list()} == accepted
 
 
-async def test_what_has_a_key_is_refused_before_it_is_noted(
+async def test_a_request_with_a_key_is_refused_before_the_key_is_recorded(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with App(sqlite_url, accept_queue=16, environment={}) as app:
@@ -49,11 +49,11 @@ async def test_what_has_a_key_is_refused_before_it_is_noted(
         goes_on, noted = held_back(app, monkeypatch), list[str]()
         begin = app.store.idempotency.begin
 
-        async def noting(asked: IdempotentRequest) -> IdempotentRequest | None:
+        async def record(asked: IdempotentRequest) -> IdempotentRequest | None:
             noted.append(asked.key)
             return await begin(asked)
 
-        monkeypatch.setattr(app.store.idempotency, "begin", noting)
+        monkeypatch.setattr(app.store.idempotency, "begin", record)
         async with (
             calling(app, ProcessHealth(app, app.engine())) as client,
             asyncio.TaskGroup() as calls,
@@ -63,7 +63,7 @@ async def test_what_has_a_key_is_refused_before_it_is_noted(
                 call = client.post("/v1/deliveries", json={"target": "work"}, headers=key)
                 calls.create_task(call)
             await until(lambda: len(noted) == 15)
-            # One place is left, and a bulk takes two.
+            # One place is free, and a bulk takes two.
             given, key = [{"target": "work"}], {"idempotency-key": "many in one"}
             bulk = await client.post("/v1/deliveries/bulk", json=given, headers=key)
             assert bulk.status_code == 429
@@ -72,14 +72,14 @@ async def test_what_has_a_key_is_refused_before_it_is_noted(
         assert len(await app.list()) == 15
 
 
-async def until(is_so: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not is_so():  # noqa: ASYNC110 - others go on meanwhile
+        while not condition():  # noqa: ASYNC110 - other tasks run meanwhile
             await asyncio.sleep(0)
 
 
 def held_back(app: App, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Let nothing be stored until the event is set."""
+    """Store nothing until the event is set."""
     goes_on = asyncio.Event()
     accept = app.store.deliveries.accept
 
@@ -91,8 +91,10 @@ def held_back(app: App, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     return goes_on
 
 
-async def test_a_server_that_stops_says_so(app: App, client: Client, pulse: ProcessHealth) -> None:
-    pulse.stopping = True
+async def test_a_stopping_server_answers_503(
+    app: App, client: Client, process_health: ProcessHealth
+) -> None:
+    process_health.stopping = True
     answer = await client.post("/v1/deliveries", json={"target": "work"})
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"

@@ -1,4 +1,4 @@
-"""Bodies that are wrong in a place where nobody had looked, or that take long to look at."""
+"""Bodies with errors in unusual places, or that take long to check."""
 
 import time
 
@@ -19,7 +19,7 @@ LINES = {"content-type": "application/x-ndjson"}
     ],
     ids=["no utf-8", "a surrogate's bytes"],
 )
-async def test_a_payload_that_is_no_text_is_no_json(small_client: Client, body: bytes) -> None:
+async def test_a_payload_that_is_not_utf8_is_not_json(small_client: Client, body: bytes) -> None:
     for path, content in (("/v1/deliveries", body), (BULK, b"[%s]" % body)):
         answer = await small_client.post(path, content=content)
         assert answer.status_code == 400, answer.text
@@ -29,7 +29,7 @@ async def test_a_payload_that_is_no_text_is_no_json(small_client: Client, body: 
 
 
 @pytest.mark.parametrize("rest", [b", {{{", b"] x", b"", b", \xff]"])
-async def test_a_bulk_that_is_broken_behind_a_misfit_is_no_json(
+async def test_a_bulk_that_is_broken_after_an_invalid_item_is_not_json(
     small_client: Client, rest: bytes
 ) -> None:
     answer = await small_client.post(BULK, content=b'[{"no": "target"}' + rest)
@@ -37,15 +37,15 @@ async def test_a_bulk_that_is_broken_behind_a_misfit_is_no_json(
 
 
 async def seconds(client: Client, path: str, body: bytes, status: int) -> float:
-    """How long it takes to be answered so."""
+    """The seconds until the answer, which has to have that status."""
     begun = time.perf_counter()
     answer = await client.post(path, content=body)
     assert answer.status_code == status, answer.text
     return time.perf_counter() - begun
 
 
-async def test_what_is_refused_takes_no_longer_than_what_is_taken(small_client: Client) -> None:
-    """Whoever sends it would hold up everybody else for as long."""
+async def test_refusing_a_body_takes_no_longer_than_accepting_it(small_client: Client) -> None:
+    """Other requests wait for as long."""
     names = b", ".join(b'"k%d": 1' % number for number in range(8000))
     once = b'{"target": "work", "payload": {%s}}' % names
     twice = b'{"target": "work", "payload": {%s, "k7999": 1}}' % names

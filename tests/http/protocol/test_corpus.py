@@ -1,4 +1,4 @@
-"""Hostile input: the same verdict on both stores, never a fault of ours, nothing stored."""
+"""Hostile input: the same answer on both stores, never a 500, and nothing stored."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from httpx import Response
 import duly
 from duly.errors import DulyError
 from tests.http.corpus import BODIES, MOMENTS, NUMBERS, TEXTS, TYPES, URLS, ZONES
-from tests.http.stage import Stage, stage
+from tests.http.filled_site import FilledSite, filled_site
 
 pytestmark = [pytest.mark.requirement("S2"), pytest.mark.long]
 WORK = {"target": "work"}
@@ -19,26 +19,26 @@ UNKNOWN = "01980000-0000-7000-8000-000000000000"
 
 
 class Both:
-    """A site on each store, asked the same."""
+    """A site on each store, with the same requests."""
 
-    def __init__(self, *stages: Stage) -> None:
-        self.stages = stages
+    def __init__(self, *stages: FilledSite) -> None:
+        self.sites = stages
 
-    def ask(self, method: str, path: str, **sent: Any) -> Response:
-        """The answer, which is the same from both; and who is refused leaves nothing."""
-        before = [] if method == "GET" else [each.rows() for each in self.stages]
-        first, second = (each.ask(method, path, **sent) for each in self.stages)
-        told = (method, path[:200], str(sent)[:300], first.text[:300], second.text[:300])
-        assert first.status_code < 500, told
-        assert verdict(first) == verdict(second), told
+    def request(self, method: str, path: str, **sent: Any) -> Response:
+        """The answer, which has to be the same from both; a refused request stores nothing."""
+        before = [] if method == "GET" else [each.rows() for each in self.sites]
+        first, second = (each.request(method, path, **sent) for each in self.sites)
+        details = (method, path[:200], str(sent)[:300], first.text[:300], second.text[:300])
+        assert first.status_code < 500, details
+        assert verdict(first) == verdict(second), details
         if first.status_code >= 400:
-            assert first.headers["content-type"] == "application/problem+json", told
-            assert not before or [each.rows() for each in self.stages] == before, told
+            assert first.headers["content-type"] == "application/problem+json", details
+            assert not before or [each.rows() for each in self.sites] == before, details
         return first
 
     def refuse(self, method: str, path: str, **sent: Any) -> None:
-        """It is not taken."""
-        answer = self.ask(method, path, **sent)
+        """Send a request that has to be refused."""
+        answer = self.request(method, path, **sent)
         assert answer.status_code >= 400, (method, path, str(sent)[:300])
 
 
@@ -51,15 +51,15 @@ def verdict(answer: Response) -> tuple[int, str | None, str | None]:
 
 @pytest.fixture
 def both(sqlite_url: str, postgres_url: str) -> Iterator[Both]:
-    with stage(sqlite_url) as small, stage(postgres_url) as large:
+    with filled_site(sqlite_url) as small, filled_site(postgres_url) as large:
         yield Both(small, large)
 
 
-def test_bodies_that_are_no_request_are_refused(both: Both) -> None:
+def test_invalid_bodies_are_refused(both: Both) -> None:
     for body in BODIES.values():
         both.refuse("POST", "/v1/deliveries", content=body)
         both.refuse("POST", "/v1/deliveries/bulk?atomic=true", content=b"[%s]" % body)
-        both.ask("POST", "/v1/deliveries/bulk", content=b"[%s]" % body)
+        both.request("POST", "/v1/deliveries/bulk", content=b"[%s]" % body)
         kind = {"content-type": "application/x-ndjson"}
         lines = body + b"\n{}"
         both.refuse("POST", "/v1/deliveries/bulk?atomic=true", content=lines, headers=kind)
@@ -69,45 +69,45 @@ def test_bodies_that_are_no_request_are_refused(both: Both) -> None:
         both.refuse("PATCH", "/v1/endpoints/hook", content=body)
 
 
-def test_values_of_the_wrong_kind_are_refused(both: Both) -> None:
+def test_values_of_the_wrong_type_are_refused(both: Both) -> None:
     for field, values in TYPES.items():
         for value in values:
             both.refuse("POST", "/v1/deliveries", json=WORK | {field: value})
 
 
-def test_texts_are_taken_alike_wherever_they_stand(both: Both) -> None:
+def test_texts_in_bodies_have_the_same_answer(both: Both) -> None:
     for text in TEXTS.values():
         for field in ("key", "stream"):
-            both.ask("POST", "/v1/deliveries", json=WORK | {field: text})
-        both.ask("POST", "/v1/deliveries", json=WORK | {"tags": [text]})
+            both.request("POST", "/v1/deliveries", json=WORK | {field: text})
+        both.request("POST", "/v1/deliveries", json=WORK | {"tags": [text]})
         both.refuse("POST", "/v1/deliveries", json={"target": text})
-        both.ask("POST", "/v1/deliveries", json=WORK | {"payload": {text: text}})
-        both.ask("POST", "/v1/keys", json={"name": text})
-        both.ask("POST", "/v1/streams/line/pause", json={"reason": text})
+        both.request("POST", "/v1/deliveries", json=WORK | {"payload": {text: text}})
+        both.request("POST", "/v1/keys", json={"name": text})
+        both.request("POST", "/v1/streams/line/pause", json={"reason": text})
         hook = {"name": "other", "url": "https://example.org/"}
         both.refuse("POST", "/v1/endpoints", json=hook | {"headers": {text: "x"}, "method": "GO"})
         both.refuse("POST", "/v1/endpoints", json=hook | {"secret": text})
-        both.ask("PATCH", "/v1/endpoints/hook", json={"description": text})
-        both.ask("PATCH", "/v1/endpoints/hook", json={"headers": {"x-a": text}})
+        both.request("PATCH", "/v1/endpoints/hook", json={"description": text})
+        both.request("PATCH", "/v1/endpoints/hook", json={"headers": {"x-a": text}})
         both.refuse("POST", "/v1/schedules/explain", json={"rule": {"cron": text}})
 
 
-def test_texts_in_paths_and_queries_are_taken_alike(both: Both) -> None:
+def test_texts_in_paths_and_queries_have_the_same_answer(both: Both) -> None:
     for text in TEXTS.values():
         if len(text) > 10_000:
             continue
         name = quote(text, safe="")
         for kind in ("deliveries", "schedules", "endpoints", "streams", "keys"):
-            both.ask("GET", f"/v1/{kind}/{name}")
+            both.request("GET", f"/v1/{kind}/{name}")
         for kind in ("schedules", "endpoints"):
-            both.ask("DELETE", f"/v1/{kind}/{name}")
+            both.request("DELETE", f"/v1/{kind}/{name}")
         for move in ("pause", "resume"):
             for kind in ("schedules", "endpoints", "streams", "workers"):
-                both.ask("POST", f"/v1/{kind}/{name}/{move}")
-        both.ask("PATCH", f"/v1/streams/{name}", json={"on_failure": "release"})
+                both.request("POST", f"/v1/{kind}/{name}/{move}")
+        both.request("PATCH", f"/v1/streams/{name}", json={"on_failure": "release"})
         for field in ("state", "target", "stream", "schedule", "tag", "key", "reason", "text"):
-            both.ask("GET", "/v1/deliveries", params={field: text})
-            both.ask("GET", "/v1/dead-letters", params={field: text})
+            both.request("GET", "/v1/deliveries", params={field: text})
+            both.request("GET", "/v1/dead-letters", params={field: text})
         for path in (
             "deliveries",
             "dead-letters",
@@ -117,71 +117,77 @@ def test_texts_in_paths_and_queries_are_taken_alike(both: Both) -> None:
             "audit",
             "keys",
         ):
-            both.ask("GET", f"/v1/{path}", params={"cursor": text})
+            both.request("GET", f"/v1/{path}", params={"cursor": text})
 
 
-def test_a_name_that_is_no_utf8_is_no_name(both: Both) -> None:
+def test_a_name_that_is_not_utf8_is_unknown(both: Both) -> None:
     for path in ("/v1/schedules/%FF", "/v1/streams/%C0%AF", "/v1/keys/%ED%A0%80"):
         both.refuse("GET", path)
         both.refuse("PATCH", path, json={"on_failure": "block"})
         both.refuse("PUT", path, json={"rule": {"every": "1h"}, "target": "work"})
 
 
-def test_headers_that_say_nothing_sensible_are_refused(both: Both) -> None:
+def test_invalid_headers_are_refused(both: Both) -> None:
     for text in TEXTS.values():
         value = text.encode("latin-1", "replace").replace(b"\r\n", b" ").replace(b"\0", b"\x7f")
         sent = {"json": WORK, "headers": [(b"idempotency-key", value)]}
-        both.ask("POST", "/v1/deliveries", **sent)
-        both.ask("PATCH", "/v1/endpoints/hook", json={}, headers=[(b"if-match", value)])
-        both.ask("POST", "/v1/deliveries", json=WORK, headers=[(b"content-type", value)])
+        both.request("POST", "/v1/deliveries", **sent)
+        both.request("PATCH", "/v1/endpoints/hook", json={}, headers=[(b"if-match", value)])
+        both.request("POST", "/v1/deliveries", json=WORK, headers=[(b"content-type", value)])
 
 
-def test_numbers_at_the_edges_are_refused_alike(both: Both) -> None:
+def test_extreme_numbers_have_the_same_answer(both: Both) -> None:
     for number in NUMBERS:
         for field in ("priority", "after"):
-            both.ask("POST", "/v1/deliveries", content=said(number, field, '"target": "work"'))
+            both.request(
+                "POST", "/v1/deliveries", content=body_with(number, field, '"target": "work"')
+            )
         for field in ("timeout", "rate", "in_flight"):
-            both.ask("PATCH", "/v1/endpoints/hook", content=said(number, field))
+            both.request("PATCH", "/v1/endpoints/hook", content=body_with(number, field))
         for field in ("window", "cap", "max_runs", "jitter", "expires_after", "priority"):
-            both.ask("PATCH", "/v1/schedules/hourly", content=said(number, field))
+            both.request("PATCH", "/v1/schedules/hourly", content=body_with(number, field))
         for field in ("base", "cap", "attempts", "jitter"):
-            plan = said(number, field, '"type": "exponential"')
-            both.ask("PATCH", "/v1/endpoints/hook", content=said(plan, "retry"))
-        both.ask("POST", "/v1/dead-letters/retry", content=said(number, "rate", '"all": true'))
-        both.ask("POST", "/v1/endpoints/hook/rotate", content=said(number, "overlap_seconds"))
-        both.ask("POST", f"/v1/workers/{quote(number[:300], safe='')}/drain")
+            plan = body_with(number, field, '"type": "exponential"')
+            both.request("PATCH", "/v1/endpoints/hook", content=body_with(plan, "retry"))
+        both.request(
+            "POST", "/v1/dead-letters/retry", content=body_with(number, "rate", '"all": true')
+        )
+        both.request(
+            "POST", "/v1/endpoints/hook/rotate", content=body_with(number, "overlap_seconds")
+        )
+        both.request("POST", f"/v1/workers/{quote(number[:300], safe='')}/drain")
         for path in ("deliveries", "schedules/hourly/preview", "audit"):
             for field in ("limit", "n", "cursor"):
-                both.ask("GET", f"/v1/{path}", params={field: number})
+                both.request("GET", f"/v1/{path}", params={field: number})
 
 
-def said(number: str, field: str, *more: str) -> str:
-    """A body with a number as it is spelled."""
+def body_with(number: str, field: str, *more: str) -> str:
+    """A body with the number written as given."""
     return "{" + ", ".join((f'"{field}": {number}', *more)) + "}"
 
 
-def test_moments_at_the_edges_are_refused_alike(both: Both) -> None:
+def test_extreme_moments_have_the_same_answer(both: Both) -> None:
     for moment in MOMENTS:
         for field in ("at", "expires_at"):
-            both.ask("POST", "/v1/deliveries", json=WORK | {field: moment})
+            both.request("POST", "/v1/deliveries", json=WORK | {field: moment})
         for field in ("since", "until"):
-            both.ask("GET", "/v1/deliveries", params={field: moment})
-            both.ask("GET", "/v1/deliveries", params={field: moment, "stream": "line"})
-            both.ask("GET", "/v1/dead-letters", params={field: moment})
-            both.ask("POST", "/v1/dead-letters/retry", json={"dry_run": True, field: moment})
-        both.ask("GET", "/v1/dead-letters", params={"cursor": f"{moment}/{UNKNOWN}"})
+            both.request("GET", "/v1/deliveries", params={field: moment})
+            both.request("GET", "/v1/deliveries", params={field: moment, "stream": "line"})
+            both.request("GET", "/v1/dead-letters", params={field: moment})
+            both.request("POST", "/v1/dead-letters/retry", json={"dry_run": True, field: moment})
+        both.request("GET", "/v1/dead-letters", params={"cursor": f"{moment}/{UNKNOWN}"})
         for field in ("start", "end"):
-            both.ask("PATCH", "/v1/schedules/hourly", json={field: moment})
+            both.request("PATCH", "/v1/schedules/hourly", json={field: moment})
         backfill = {"start": moment, "end": "2026-07-01T00:00:00Z", "dry_run": True}
-        both.ask("POST", "/v1/schedules/hourly/backfill", json=backfill)
-        both.ask("POST", "/v1/endpoints/hook/recover", json={"since": moment, "dry_run": True})
-        both.ask("POST", "/v1/keys", json={"name": "k", "expires_at": moment})
+        both.request("POST", "/v1/schedules/hourly/backfill", json=backfill)
+        both.request("POST", "/v1/endpoints/hook/recover", json={"since": moment, "dry_run": True})
+        both.request("POST", "/v1/keys", json={"name": "k", "expires_at": moment})
         for field in ("at", "anchor"):
             rule = {"every": "1h", "anchor": moment} if field == "anchor" else {"at": moment}
-            both.ask("POST", "/v1/schedules/explain", json={"rule": rule})
+            both.request("POST", "/v1/schedules/explain", json={"rule": rule})
 
 
-def test_zones_and_urls_that_cannot_be_are_refused(both: Both) -> None:
+def test_invalid_zones_and_urls_are_refused(both: Both) -> None:
     for zone in ZONES:
         both.refuse(
             "POST", "/v1/schedules/explain", json={"rule": {"cron": "0 9 * * *", "tz": zone}}
@@ -189,10 +195,10 @@ def test_zones_and_urls_that_cannot_be_are_refused(both: Both) -> None:
     for url in URLS:
         both.refuse("POST", "/v1/deliveries", json={"target": {"url": url}})
         both.refuse("POST", "/v1/endpoints", json={"name": "other", "url": url})
-        both.ask("GET", "/v1/deliveries", params={"target": url})
+        both.request("GET", "/v1/deliveries", params={"target": url})
 
 
-def test_what_another_encoding_says_is_refused(both: Both) -> None:
+def test_other_encodings_are_refused(both: Both) -> None:
     body = json.dumps(WORK)
     for kind in ("text/plain", "application/xml", "application/x-www-form-urlencoded", "*/*", "a"):
         both.refuse("POST", "/v1/deliveries", content=body, headers={"content-type": kind})
@@ -201,10 +207,10 @@ def test_what_another_encoding_says_is_refused(both: Both) -> None:
     both.refuse("POST", "/v1/deliveries", content=b"\x1f\x8b\x08\x00", headers=zipped)
 
 
-def test_the_python_face_has_the_same_verdict(both: Both) -> None:
+def test_python_calls_have_the_same_result(both: Both) -> None:
     for text in (*TEXTS.values(), "\ud800", 1, None, b"x", [], 2**70):
         for call in CALLS:
-            first, second = (attempted(each, call, text) for each in both.stages)
+            first, second = (attempted(each, call, text) for each in both.sites)
             assert first == second, (call, text)
 
 
@@ -237,8 +243,8 @@ CALLS: tuple[Any, ...] = (
 )
 
 
-def attempted(on: Stage, call: Any, given: Any) -> tuple[str, str]:
-    """What became of it: nothing but duly's own errors are raised."""
+def attempted(on: FilledSite, call: Any, given: Any) -> tuple[str, str]:
+    """The result of a call: only errors of duly are raised."""
     before = on.rows()
     try:
         on.run(waited(call(on.app, given)))

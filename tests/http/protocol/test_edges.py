@@ -1,4 +1,4 @@
-"""What is odd but can be asked: things said twice, cursors of others, rates that take for ever."""
+"""Unusual requests: duplicate values, cursors of other namespaces, very slow rates."""
 
 import asyncio
 from typing import Any
@@ -11,14 +11,12 @@ from duly.services import dead_letters
 from duly.stores.deliveries import pages as stored_pages
 from duly.testing import VirtualClock, run_until_idle
 from tests.http.conftest import Client
-from tests.http.doors import port
+from tests.http.ports import port
 
 pytestmark = pytest.mark.requirement("S2")
 
 
-async def test_a_header_that_can_be_meant_once_is_refused_twice(
-    sqlite_url: str, clock: VirtualClock
-) -> None:
+async def test_a_duplicate_header_is_refused(sqlite_url: str, clock: VirtualClock) -> None:
     async with port(sqlite_url, clock) as found:
         key = await found.token("read")
         own = [("Authorization", f"Bearer {key}"), ("authorization", "Bearer duly_x_y")]
@@ -29,13 +27,15 @@ async def test_a_header_that_can_be_meant_once_is_refused_twice(
             assert "given twice" in answer.json()["detail"]
 
 
-async def test_what_a_query_says_twice_is_refused(client: Client) -> None:
+async def test_a_duplicate_query_parameter_is_refused(client: Client) -> None:
     answer = await client.get("/v1/deliveries?state=dead&state=pending")
     assert (answer.status_code, answer.json()["field"]) == (422, "state")
     assert (await client.get("/v1/dead-letters/groups?cursor=x")).status_code == 422
 
 
-async def test_what_an_object_has_twice_is_refused_wherever_it_is(app: App, client: Client) -> None:
+async def test_a_duplicate_name_in_an_object_is_refused_at_any_depth(
+    app: App, client: Client
+) -> None:
     for body in (
         b'{"target": "a", "target": "work"}',
         b'{"target": "work", "payload": {"a": 1, "a": 2}}',
@@ -56,7 +56,7 @@ async def test_what_an_object_has_twice_is_refused_wherever_it_is(app: App, clie
     assert (await client.post("/v1/deliveries", content=alike)).status_code == 201
 
 
-async def test_a_cursor_of_another_namespace_tells_nothing(app: App, client: Client) -> None:
+async def test_a_cursor_of_another_namespace_reveals_nothing(app: App, client: Client) -> None:
     theirs = app.within("billing")
     theirs.expect("work")
     for stream in ("line", "other"):
@@ -83,7 +83,7 @@ async def test_a_small_namespace_does_not_read_the_whole_ledger(
     assert pages == [0, 0, 0]
 
 
-async def test_what_is_under_way_is_found_however_old_it_is(
+async def test_running_deliveries_are_found_however_old_they_are(
     app: App, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stored_pages, "MOST", 3)
@@ -107,7 +107,7 @@ async def test_what_is_under_way_is_found_however_old_it_is(
     await working
 
 
-async def test_a_slow_rate_does_not_hold_the_call(
+async def test_a_slow_rate_does_not_delay_the_answer(
     app: App, client: Client, clock: VirtualClock
 ) -> None:
     for n in range(3):
@@ -122,7 +122,7 @@ async def test_a_slow_rate_does_not_hold_the_call(
     assert (rest["moved"], rest["finished"]) == (2, True)
 
 
-async def test_an_endpoint_is_removed_at_the_version_that_was_read(
+async def test_an_endpoint_is_removed_only_at_the_expected_version(
     app: App, client: Client
 ) -> None:
     new = {"name": "a/b", "url": "https://example.org/"}
@@ -140,27 +140,27 @@ async def test_an_endpoint_is_removed_at_the_version_that_was_read(
     assert (await client.get(path)).status_code == 404
 
 
-async def test_dead_letters_are_looked_at_so_many_at_a_time(
+async def test_a_page_of_dead_letters_reads_a_limited_number(
     app: App, client: Client, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_letters, "LOOKED_AT", 2)
     for n in range(7):
         await app.deliver("work", stream=f"s{n}", after=60, tags=["red"] if n == 1 else [])
         await app.streams.dead_letter_head(f"s{n}")
-        # Two at a time die at the same moment.
+        # Two die at the same moment each time.
         clock.advance(n % 2)
     for query, wanted in (({}, 7), ({"tag": "red"}, 1), ({"tag": "none"}, 0)):
         ids, cursor, pages = [], None, 0
         while cursor is not None or not pages:
-            asked = query if cursor is None else query | {"cursor": cursor}
-            page = (await client.get("/v1/dead-letters", params=asked)).json()
+            parameters = query if cursor is None else query | {"cursor": cursor}
+            page = (await client.get("/v1/dead-letters", params=parameters)).json()
             ids += [each["id"] for each in page["items"]]
             cursor, pages = page["next"], pages + 1
         assert (len(ids), len(set(ids))) == (wanted, wanted)
         assert pages > 1
 
 
-async def test_groups_count_all_that_their_index_knows_and_of_others_the_latest(
+async def test_groups_count_all_in_their_index_and_otherwise_the_latest(
     app: App, client: Client, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.stores.dead_letters.LOOKED_AT", 2)
@@ -176,6 +176,6 @@ async def test_groups_count_all_that_their_index_knows_and_of_others_the_latest(
     assert await counted() == [6]
     assert await counted(target="work") == [6]
     assert await counted(target="nobody") == []
-    # The one that so many are above is looked at as well.
+    # The row at the limit is read as well.
     assert await counted(tag="red") == [3]
     assert await counted(tag="none") == []

@@ -1,4 +1,4 @@
-"""Calls that last: whoever hangs up ends them, and the answer says what was done."""
+"""Long requests: a disconnect ends them, and the answer has what was done."""
 
 import asyncio
 import json
@@ -29,12 +29,12 @@ LASTING: dict[str, dict[str, Any]] = {
     "/endpoints/{name}/recover": {"since": SINCE},
     "/schedules/{name}/backfill": SPAN,
 }
-"""Every route that works in batches, and what it is sent."""
+"""Every route that works in batches, with a body."""
 NAMES = {"endpoints": "shop", "schedules": "hourly"}
 
 
-class Patient(VirtualClock):
-    """A clock on which whoever sleeps says so, and sleeps on."""
+class SleepingClock(VirtualClock):
+    """A clock whose sleeps set an event and never end."""
 
     def __init__(self) -> None:
         super().__init__(START)
@@ -46,15 +46,15 @@ class Patient(VirtualClock):
 
 
 @pytest.fixture
-def clock() -> Patient:
-    return Patient()
+def clock() -> SleepingClock:
+    return SleepingClock()
 
 
 @pytest.fixture
 async def app(
-    database_url: str, clock: Patient, monkeypatch: pytest.MonkeyPatch
+    database_url: str, clock: SleepingClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[App]:
-    """Dead letters of an endpoint, a schedule with a past, and batches of two."""
+    """An app with dead letters of an endpoint, a schedule to backfill, and batches of two."""
     monkeypatch.setattr(dead_letters, "BATCH", 2)
     monkeypatch.setattr(backfill, "BACKFILL_SLICE", 2)
     async with App(database_url, clock=clock, egress_allow="127.0.0.1", environment={}) as opened:
@@ -67,20 +67,20 @@ async def app(
 
 
 async def declare_dead(app: App) -> None:
-    """Make dead letters of all that waits for the endpoint, as its worker would."""
+    """Make dead letters of all deliveries to the endpoint, as a worker would."""
     await run_until_idle(app)
     assert await app.dead_letters.count() == LETTERS
 
 
 class Caller:
-    """Somebody who asks and hangs up when told, below all clients that would not."""
+    """An ASGI client that can disconnect before the answer."""
 
     def __init__(self, app: App) -> None:
         self._site = site(app, ProcessHealth(app, app.engine()))
         self.leaves = asyncio.Event()
 
     async def post(self, route: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
-        """The answer that was written, whether anybody read it or not."""
+        """The answer that was sent, even after a disconnect."""
         kind = route.split("/")[1]
         path = "/v1" + route.replace("{name}", NAMES.get(kind, ""))
         sent = {"host": "127.0.0.1", "content-type": "application/json", **headers}
@@ -99,12 +99,12 @@ class Caller:
             "state": {},
             "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
         }
-        said = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+        messages = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
         written: list[Any] = []
 
         async def receive() -> Any:
-            if said:
-                return said.pop(0)
+            if messages:
+                return messages.pop(0)
             await self.leaves.wait()
             return {"type": "http.disconnect"}
 
@@ -119,14 +119,14 @@ class Caller:
 
 
 async def left(app: App, route: str) -> int:
-    """How much of it is not done."""
+    """How many deliveries or occurrences are still to do."""
     if route.endswith("backfill"):
         made = await app.list(schedule="hourly", limit=50)
         return LETTERS + 1 - sum(each.due_at <= START for each in made)
     return await app.dead_letters.count()
 
 
-async def test_every_route_that_works_in_batches_is_walked(small_app: App) -> None:
+async def test_every_route_that_works_in_batches_is_listed_here(small_app: App) -> None:
     found = {
         route.path.removeprefix("/v1")
         for route in site(small_app, ProcessHealth(small_app, small_app.engine())).routes
@@ -137,21 +137,21 @@ async def test_every_route_that_works_in_batches_is_walked(small_app: App) -> No
 
 @pytest.mark.requirement("F4", "C10", "S2")
 @pytest.mark.parametrize("route", LASTING)
-async def test_for_who_has_hung_up_nothing_more_is_done(app: App, route: str) -> None:
+async def test_after_a_disconnect_no_further_batch_is_done(app: App, route: str) -> None:
     caller = Caller(app)
     before = await left(app, route)
     caller.leaves.set()
     answer = await caller.post(route, LASTING[route])
     done = answer.get("moved", answer.get("made"))
-    assert done <= 2, "one batch at most"
+    assert done <= 2, "at most one batch"
     assert answer["finished"] is False
     assert await left(app, route) == before - done
 
 
 @pytest.mark.requirement("F4", "C10", "S2")
 @pytest.mark.parametrize("route", ["/dead-letters/retry", "/endpoints/{name}/recover"])
-async def test_who_hangs_up_does_not_leave_a_move_waiting_for_its_rate(
-    app: App, clock: Patient, route: str
+async def test_a_disconnect_ends_the_wait_for_the_rate(
+    app: App, clock: SleepingClock, route: str
 ) -> None:
     caller = Caller(app)
     asking = asyncio.create_task(caller.post(route, LASTING[route] | {"rate": 2}))
@@ -163,8 +163,8 @@ async def test_who_hangs_up_does_not_leave_a_move_waiting_for_its_rate(
 
 
 @pytest.mark.requirement("F4", "S2")
-async def test_under_a_key_the_answer_says_what_was_done_until_then(
-    app: App, clock: Patient
+async def test_with_a_key_the_stored_answer_has_what_was_done(
+    app: App, clock: SleepingClock
 ) -> None:
     body, key = {"all": True, "rate": 2}, {"idempotency-key": "once"}
     caller = Caller(app)
@@ -172,7 +172,7 @@ async def test_under_a_key_the_answer_says_what_was_done_until_then(
     await asyncio.wait_for(clock.sleeper.wait(), DEADLINE_SECONDS)
     caller.leaves.set()
     answer = await asking
-    again = await Caller(app).post("/dead-letters/retry", body, **key)
-    assert again == answer
-    assert again["moved"] == 2
+    repeated = await Caller(app).post("/dead-letters/retry", body, **key)
+    assert repeated == answer
+    assert repeated["moved"] == 2
     assert await app.dead_letters.count() == LETTERS - 2

@@ -1,4 +1,4 @@
-"""HEAD, wherever GET is: the same status and headers, and no body."""
+"""HEAD has the same status and headers as GET, and no body."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from duly.testing import VirtualClock
-from tests.http.doors import Port, port
-from tests.http.protocol.test_routes import ENDLESS, furnished, walk
+from tests.http.ports import Port, port
+from tests.http.protocol.test_routes import ENDLESS, all_methods, fill_store
 
 pytestmark = pytest.mark.requirement("S2")
 DEADLINE_SECONDS = 20.0
 CHANGING = {"date", "content-length"}
-"""Headers that tell of the moment; figures of this very request make a page longer."""
+"""Headers that change with time; metrics of the request itself change the length."""
 
 
 @pytest.fixture
@@ -21,15 +21,18 @@ async def public(database_url: str, clock: VirtualClock) -> AsyncIterator[Port]:
         yield found
 
 
-async def test_every_route_that_answers_get_answers_head_alike(public: Port) -> None:
-    named, key = await furnished(public.app), await public.token("admin")
-    walked = [each for each in walk(public) if each.method == "GET"]
+async def test_every_route_with_get_answers_head_alike(public: Port) -> None:
+    named, key = await fill_store(public.app), await public.token("admin")
+    walked = [each for each in all_methods(public) if each.method == "GET"]
     assert len(walked) > 15
     for each in walked:
         if each.path in ENDLESS:
             continue
         path = each.at(named)
-        whole, head = await public.ask(path, key=key), await public.ask(path, "HEAD", key=key)
+        whole, head = (
+            await public.request(path, key=key),
+            await public.request(path, "HEAD", key=key),
+        )
         assert (head.status_code, head.content) == (whole.status_code, b""), each
         assert "content-length" in head.headers, each
         wanted, found = (
@@ -40,21 +43,21 @@ async def test_every_route_that_answers_get_answers_head_alike(public: Port) -> 
 
 
 async def test_a_head_is_refused_where_a_get_is(public: Port) -> None:
-    for each in walk(public):
+    for each in all_methods(public):
         path = each.at({f"/v1/{kind}": "none" for kind in KINDS})
         if each.path in ENDLESS:
             continue
-        whole, head = await public.ask(path), await public.ask(path, "HEAD")
+        whole, head = await public.request(path), await public.request(path, "HEAD")
         assert (head.status_code, head.content) == (whole.status_code, b""), each
 
 
 KINDS = ("deliveries", "streams", "endpoints", "schedules", "keys", "workers", "dead-letters")
 
 
-async def test_the_head_of_an_endless_answer_ends(public: Port) -> None:
+async def test_head_of_an_event_stream_ends(public: Port) -> None:
     key = await public.token("read")
     for path in ENDLESS:
         async with asyncio.timeout(DEADLINE_SECONDS):
-            head = await public.ask(path, "HEAD", key=key)
+            head = await public.request(path, "HEAD", key=key)
         assert (head.status_code, head.content) == (200, b"")
         assert head.headers["content-type"].startswith("text/event-stream")

@@ -1,4 +1,4 @@
-"""While a handler holds SQLite's writer, whoever only reads is answered all the same."""
+"""Reading requests are answered while a handler holds SQLite's writer."""
 
 import asyncio
 from contextvars import Context
@@ -18,7 +18,7 @@ PATHS = (
 
 
 @pytest.mark.requirement("S2", "S3")
-async def test_who_only_reads_waits_for_nobody_who_writes(
+async def test_reading_requests_do_not_wait_for_a_writer(
     small_app: App, small_client: Client
 ) -> None:
     client = small_client
@@ -27,21 +27,21 @@ async def test_who_only_reads_waits_for_nobody_who_writes(
     await client.post("/v1/deliveries", json={"target": "work", "stream": "line"})
     id = (await client.post("/v1/deliveries", json={"target": "work"})).json()["id"]
     key = (await small_app.keys.create("board")).token
-    asked = [f"/v1/{path.format(id=id)}" for path in PATHS]
-    asked += ["/metrics", "/health?verbose=true"]
+    paths_read = [f"/v1/{path.format(id=id)}" for path in PATHS]
+    paths_read += ["/metrics", "/health?verbose=true"]
     async with small_app.transaction() as transaction:
         await transaction.execute("create table held (it integer)")
-        # They are others: who holds it may not write beside it.
-        others = asyncio.create_task(_asked(client, asked, key), context=Context())
+        # In another context: the task that holds the writer may not write outside its transaction.
+        others = asyncio.create_task(_statuses(client, paths_read, key), context=Context())
         statuses = await others
     assert set(statuses.values()) == {200}, statuses
     async with asyncio.timeout(10):
         while (await small_app.keys.list())[0].last_used_at is None:
-            pass  # noted as soon as it can be
+            pass  # recorded when the writer is free
 
 
-async def _asked(client: Client, paths: list[str], key: str) -> dict[str, int]:
-    """How each is answered, without a key and then one of them with it."""
+async def _statuses(client: Client, paths: list[str], key: str) -> dict[str, int]:
+    """The statuses of the paths without a key, and then of one of them with the key."""
     statuses = {}
     async with asyncio.timeout(60):
         for path in paths:

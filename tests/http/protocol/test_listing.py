@@ -1,4 +1,4 @@
-"""Lists: found by a filter, in pages, and never by reading the whole ledger."""
+"""Lists: filters, pages, and never a scan of the whole ledger."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.requirement("S2")
 
 @pytest.fixture
 def chance(clock: VirtualClock) -> SystemChance:
-    """Ids that are as old as the clock says."""
+    """Ids with the time of the virtual clock."""
     return SystemChance(lambda: int(clock.now().timestamp() * 1000))
 
 
 async def found(client: Client, **query: Any) -> list[str]:
-    """All pages of a list."""
+    """The ids of all pages of a list."""
     ids: list[str] = []
     while True:
         answer = await client.get("/v1/deliveries", params=query)
@@ -35,7 +35,9 @@ async def found(client: Client, **query: Any) -> list[str]:
         query["cursor"] = page["next"]
 
 
-async def test_each_filter_finds_its_own(app: App, client: Client, clock: VirtualClock) -> None:
+async def test_each_filter_finds_its_deliveries(
+    app: App, client: Client, clock: VirtualClock
+) -> None:
     record_payloads(app)
     await app.endpoints.add("shop", "https://shop.example/hook")
     plain = (await app.deliver("work", {"say": "needle"}, tags=["red"], key="k")).id
@@ -61,7 +63,7 @@ async def test_each_filter_finds_its_own(app: App, client: Client, clock: Virtua
     assert await found(client, until=later) == [plain]
 
 
-async def test_a_schedules_deliveries_are_found_by_it(
+async def test_deliveries_are_found_by_their_schedule(
     app: App, client: Client, clock: VirtualClock
 ) -> None:
     record_payloads(app)
@@ -73,7 +75,9 @@ async def test_a_schedules_deliveries_are_found_by_it(
     assert await found(client, schedule="none") == []
 
 
-async def test_a_reason_and_a_state_that_only_the_agenda_knows(app: App, client: Client) -> None:
+async def test_a_reason_and_a_state_that_only_the_agenda_has_are_found(
+    app: App, client: Client
+) -> None:
     @app.handler("fails", retry=duly.no_retry)
     async def fails(delivery: Any) -> None:
         listed["while"] = await found(client, state="processing")
@@ -90,7 +94,7 @@ async def test_a_reason_and_a_state_that_only_the_agenda_knows(app: App, client:
     assert await found(client, reason="other") == []
 
 
-async def test_a_page_looks_at_so_many_and_goes_on_in_the_next(
+async def test_a_page_reads_a_limited_number_and_the_next_continues(
     app: App, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "MOST", 3)
@@ -104,7 +108,7 @@ async def test_a_page_looks_at_so_many_and_goes_on_in_the_next(
     assert await found(client, stream="s", state="completed") == []
 
 
-async def test_what_a_list_cannot_be_asked_is_refused(client: Client) -> None:
+async def test_invalid_filters_are_refused(client: Client) -> None:
     bad = (
         {"limit": "0"},
         {"limit": "201"},

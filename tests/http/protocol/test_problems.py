@@ -1,4 +1,4 @@
-"""Every refusal is problem+json that names what is wrong, and leaves nothing behind."""
+"""Every refusal is problem+json with the field that is wrong, and stores nothing."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -46,9 +46,7 @@ BAD_BODIES: list[tuple[bytes, int, str | None]] = [
 ]
 
 
-async def test_what_cannot_be_taken_is_refused_and_nothing_is_stored(
-    app: App, client: Client
-) -> None:
+async def test_bad_bodies_are_refused_and_nothing_is_stored(app: App, client: Client) -> None:
     for body, status, field in BAD_BODIES:
         answer = await client.post("/v1/deliveries", content=body)
         assert_problem(answer, status)
@@ -68,7 +66,7 @@ ABSENT = [
 ]
 
 
-async def test_what_is_not_there_is_told_as_a_problem(client: Client) -> None:
+async def test_unknown_paths_and_names_are_problems(client: Client) -> None:
     for method, path, status in ABSENT:
         assert_problem(await client.request(method, path), status)
 
@@ -91,13 +89,13 @@ async def test_a_body_without_a_length_is_cut_off_at_the_limit(small_client: Cli
     assert_problem(keyed, 413)
 
 
-async def test_a_form_is_no_json(client: Client) -> None:
+async def test_a_form_is_not_json(client: Client) -> None:
     form = {"content-type": "application/x-www-form-urlencoded"}
     answer = await client.post("/v1/deliveries", data={"target": "work"}, headers=form)
     assert_problem(answer, 415)
 
 
-async def test_a_store_that_is_away_is_503_with_a_moment_to_come_back(
+async def test_an_unavailable_store_is_503_with_retry_after(
     app: App, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(_id: str) -> None:
@@ -110,7 +108,7 @@ async def test_a_store_that_is_away_is_503_with_a_moment_to_come_back(
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a secret"), BadSetting("database", "a secret")])
-async def test_a_fault_of_ours_tells_nothing_of_itself(
+async def test_an_internal_error_reveals_no_details(
     app: App, client: Client, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async def broken(_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Every route and method that the site has, at the door: new ones are walked by themselves."""
+"""Authentication of every route and method of the site, including new ones."""
 
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -8,21 +8,21 @@ import pytest
 
 from duly import App, every
 from duly.testing import VirtualClock
-from tests.http.doors import Port, port
+from tests.http.ports import Port, port
 
 pytestmark = pytest.mark.requirement("S2")
 OPEN = {"/", "/docs", "/docs/openapi.json", "/health", "/openapi.json", "/ready"}
-"""What everybody may ask."""
+"""Paths that need no key."""
 READ_BY_POST = {"/v1/schedules/explain"}
-"""What is asked with a body and changes nothing."""
+"""POST requests that change nothing."""
 ENDLESS = {"/v1/events"}
-"""What goes on for as long as somebody listens, so it is not asked for by whoever may."""
+"""Event streams, which do not end; they are not requested with a valid key."""
 FOR_ADMINS = ("/v1/keys", "/v1/audit")
 READING = {"GET", "HEAD"}
-NOBODY = "01980000-0000-7000-8000-000000000000"
+UNKNOWN = "01980000-0000-7000-8000-000000000000"
 
 
-class Walked(NamedTuple):
+class RouteMethod(NamedTuple):
     """One method of one path; `path` has its parameters in braces."""
 
     path: str
@@ -30,18 +30,18 @@ class Walked(NamedTuple):
     takes_body: bool
 
     def at(self, named: dict[str, str]) -> str:
-        """The path of what is there under its first part."""
+        """The path with the name of a record instead of its parameter."""
         place = "/".join(self.path.split("/")[:3])
         if "{" in self.path:
-            assert place in named, f"say below what is there under {place}"
+            assert place in named, f"add the name of a record under {place} below"
         return re.sub(r"\{[^}]+\}", named.get(place, ""), self.path)
 
 
-def walk(port: Port) -> Iterator[Walked]:
+def all_methods(port: Port) -> Iterator[RouteMethod]:
     for route in port.site.routes:
-        yield Walked(route.path, route.method, route.body is not None)
+        yield RouteMethod(route.path, route.method, route.body is not None)
     for path in sorted({route.path for route in port.site.routes}):
-        yield Walked(path, "OPTIONS", False)
+        yield RouteMethod(path, "OPTIONS", False)
 
 
 @pytest.fixture
@@ -56,11 +56,11 @@ async def small(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[Port]:
         yield found
 
 
-async def test_nobody_enters_anywhere_without_a_key(small: Port) -> None:
-    walked = list(walk(small))
+async def test_every_route_needs_a_key(small: Port) -> None:
+    walked = list(all_methods(small))
     assert len(walked) > 15
     for each in walked:
-        answer = await small.ask(each.at(ANYTHING), each.method)
+        answer = await small.request(each.at(ANYTHING), each.method)
         if each.path in OPEN:
             assert answer.status_code in (200, 503) or each.method == "OPTIONS", each
         else:
@@ -68,13 +68,13 @@ async def test_nobody_enters_anywhere_without_a_key(small: Port) -> None:
             assert answer.headers["www-authenticate"] == 'Bearer realm="duly"'
 
 
-async def test_who_may_read_changes_nothing_anywhere(small: Port) -> None:
+async def test_the_scope_read_changes_nothing(small: Port) -> None:
     read, before = await small.token("read"), await small.app.audit.list()
-    for each in walk(small):
+    for each in all_methods(small):
         if each.path in ENDLESS:
             continue
         status = await small.status(each.at(ANYTHING), each.method, key=read)
-        # OPTIONS tells no more than which methods there are.
+        # OPTIONS only lists the methods.
         if each.path in OPEN | READ_BY_POST or each.method == "OPTIONS":
             continue
         if each.method not in READING or each.path.startswith(FOR_ADMINS):
@@ -84,47 +84,47 @@ async def test_who_may_read_changes_nothing_anywhere(small: Port) -> None:
     assert await small.app.audit.list() == before
 
 
-async def test_keys_and_the_audit_trail_are_for_admins(small: Port) -> None:
+async def test_keys_and_the_audit_trail_need_the_scope_admin(small: Port) -> None:
     operate, admin = await small.token("operate"), await small.token("admin")
-    for each in walk(small):
+    for each in all_methods(small):
         if each.path.startswith(FOR_ADMINS) and each.method != "OPTIONS":
             path = each.at(ANYTHING)
             assert await small.status(path, each.method, key=operate) == 403, each
             assert await small.status(path, each.method, key=admin) not in (401, 403), each
 
 
-async def test_what_another_namespace_has_is_not_there(public: Port) -> None:
+async def test_records_of_another_namespace_are_404(public: Port) -> None:
     theirs = public.app.within("billing")
-    named = await furnished(theirs)
+    named = await fill_store(theirs)
     ours, other = await public.token("admin"), await public.token("admin", "billing")
     before = await everything(theirs)
-    for each in walk(public):
+    for each in all_methods(public):
         if "{" not in each.path or each.method == "OPTIONS":
             continue
         path, body = each.at(named), {"json": {}} if each.takes_body else {}
         status = await public.status(path, each.method, key=ours, **body)
-        # A body is checked first; and what is put there is put into one's own namespace.
+        # A body is checked first, and a PUT creates a record in the caller's own namespace.
         assert status in ((404, 422) if each.takes_body else (404,)), each
         assert await everything(theirs) == before, each
         if each.method == "GET":
             assert await public.status(path, key=other) == 200, each
 
 
-async def test_lists_tell_of_ones_own_namespace_only(public: Port) -> None:
-    named = await furnished(public.app.within("billing"))
+async def test_lists_have_only_the_callers_namespace(public: Port) -> None:
+    named = await fill_store(public.app.within("billing"))
     ours = await public.token("admin")
-    for each in walk(public):
+    for each in all_methods(public):
         is_list = each.method == "GET" and "{" not in each.path and each.path.startswith("/v1/")
         if not is_list or each.path in ENDLESS:
             continue
-        answer = await public.ask(each.path, key=ours)
+        answer = await public.request(each.path, key=ours)
         assert answer.status_code == 200, each
         for name in (*named.values(), "their-worker"):
             assert name.isdecimal() or name not in answer.text, each
 
 
-async def furnished(app: App) -> dict[str, str]:
-    """One of each kind; returns by which name, by the beginning of its path."""
+async def fill_store(app: App) -> dict[str, str]:
+    """Store one record of each kind; returns their names by the beginning of their paths."""
     app.expect("work")
     delivery = await app.deliver("work", {"of": "theirs"}, stream="their-stream", after=60)
     await app.endpoints.add("their-endpoint", "https://theirs.example/hook")
@@ -147,20 +147,20 @@ ANYTHING = dict.fromkeys(
         *("/v1/deliveries", "/v1/streams", "/v1/endpoints", "/v1/schedules", "/v1/keys"),
         *("/v1/dead-letters", "/v1/workers"),
     ),
-    NOBODY,
+    UNKNOWN,
 )
 
 
 async def everything(app: App) -> list[Any]:
-    """All that can be changed through the port."""
-    # The key that looks at it is in use.
+    """Everything that can be changed over HTTP."""
+    # The time of last use changes with each request.
     keys = [each for each in await app.keys.list() if each.name == "their-key"]
     return [
         await app.list(),
         await app.endpoints.list(),
         await app.streams.list(),
         await app.schedules.list(),
-        await app.workers.all(),
+        await app.workers.list(),
         keys,
         await app.audit.list(),
     ]

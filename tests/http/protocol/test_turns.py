@@ -1,4 +1,4 @@
-"""What a caller sends, however large, is worked on in slices: others get their turn in between."""
+"""Bodies of any size are processed in slices, so that other requests run in between."""
 
 import asyncio
 import gc
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.requirement("X2")
 BULK = "/v1/deliveries/bulk"
 LINES = {"content-type": "application/x-ndjson"}
 SIZE = 320_000
-"""As large as a body may be that is no bulk."""
+"""The largest body of a request that is not a bulk."""
 SLICES_LONG = 15
-"""How many times as long as a small document the loop may be held: before, it was 50 and more."""
+"""How long the loop may be blocked, in multiples of a small document; without slices it was 50."""
 WIDE = b"[%s{}]" % (b"{}," * (SIZE // 3 - 20_000))
 PAYLOAD = b"[%s{}]" % (b"{}," * 87_000)
 HOSTILE = (
@@ -42,7 +42,7 @@ HOSTILE = (
 
 @pytest.fixture(autouse=True)
 def still() -> Iterator[None]:
-    """Without the garbage collector, whose work grows with all that pytest has imported."""
+    """Disable the garbage collector: its work grows with all that pytest has imported."""
     gc.collect()
     gc.disable()
     yield
@@ -50,7 +50,7 @@ def still() -> Iterator[None]:
 
 
 async def held(work: Callable[[], Awaitable[object]]) -> float:
-    """The most CPU time between two turns of the loop: how busy the machine is does not matter."""
+    """The longest CPU time between two turns of the loop, which does not depend on machine load."""
     worst, is_over = 0.0, False
 
     async def look() -> None:
@@ -72,7 +72,7 @@ async def held(work: Callable[[], Awaitable[object]]) -> float:
 
 
 def small_document_takes() -> float:
-    """CPU time that the largest document takes that is checked at once."""
+    """The CPU time of the largest document that is checked in one piece."""
     document = b"[%s{}]" % (b"{}," * (documents.LARGE // 3 - 2))
     found = []
     for _ in range(5):
@@ -84,22 +84,22 @@ def small_document_takes() -> float:
 
 @pytest.fixture(scope="module")
 def bound() -> float:
-    """CPU seconds for which the loop may be held."""
+    """The CPU seconds for which the loop may be blocked."""
     return SLICES_LONG * small_document_takes()
 
 
 async def assert_others_get_their_turn(
-    work: Callable[[], Awaitable[object]], bound: float, said: object
+    work: Callable[[], Awaitable[object]], bound: float, details: object
 ) -> None:
-    """The loop is not held for longer; a hiccup may be forgiven twice."""
+    """The loop is not blocked for longer; two outliers are allowed."""
     worst = [await held(work)]
     while worst[-1] >= bound and len(worst) < 3:
         worst.append(await held(work))
-    assert worst[-1] < bound, (said, worst, bound)
+    assert worst[-1] < bound, (details, worst, bound)
 
 
 def routes_with_a_body(app: App) -> list[tuple[str, str]]:
-    """Method and path of every route that takes one."""
+    """Method and path of every route with a body."""
     return sorted(
         (each.method, each.path.replace("{id}", "0198").replace("{name}", "x"))
         for each in site(app, ProcessHealth(app, app.engine())).routes
@@ -107,7 +107,7 @@ def routes_with_a_body(app: App) -> list[tuple[str, str]]:
     )
 
 
-async def test_no_body_of_any_route_holds_the_loop(
+async def test_no_body_of_any_route_blocks_the_loop(
     small_app: App, small_client: Client, bound: float
 ) -> None:
     routes = routes_with_a_body(small_app)
@@ -116,14 +116,14 @@ async def test_no_body_of_any_route_holds_the_loop(
     for method, path in routes:
         for body in HOSTILE:
 
-            async def ask(method: str = method, path: str = path, body: bytes = body) -> None:
+            async def send(method: str = method, path: str = path, body: bytes = body) -> None:
                 answer = await small_client.request(method, path, content=body)
                 assert answer.status_code < 500, (method, path, answer.text)
 
-            await assert_others_get_their_turn(ask, bound, (method, path, body[:30]))
+            await assert_others_get_their_turn(send, bound, (method, path, body[:30]))
 
 
-async def test_no_route_takes_a_body_that_does_not_say_what_it_is(
+async def test_no_route_accepts_a_body_without_a_content_type(
     small_app: App, small_client: Client
 ) -> None:
     for method, path in routes_with_a_body(small_app):
@@ -135,7 +135,7 @@ async def test_no_route_takes_a_body_that_does_not_say_what_it_is(
             assert "content-type: application/json" in answer.json()["detail"]
     small_client.headers.pop("content-type")
     assert (await small_client.post(BULK, content=b"[]")).status_code == 415
-    # Where a body may be left out, nothing needs to be said of it.
+    # An optional body that is missing needs no content type.
     answer = await small_client.post("/v1/schedules/x/pause")
     assert (answer.status_code, answer.json()["detail"][:11]) == (404, "no schedule")
 
@@ -156,7 +156,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("name", HUGE)
-async def test_no_bulk_holds_the_loop(small_client: Client, name: str, bound: float) -> None:
+async def test_no_bulk_blocks_the_loop(small_client: Client, name: str, bound: float) -> None:
     body, headers, status = HUGE[name]
     sent = 0
 
@@ -166,48 +166,48 @@ async def test_no_bulk_holds_the_loop(small_client: Client, name: str, bound: fl
             sent = start
             yield body[start : start + 65_536]
 
-    async def ask() -> None:
+    async def send() -> None:
         answer = await small_client.post(BULK, content=parts(), headers=headers)
         assert answer.status_code == status, answer.text[:300]
         assert len(answer.content) < 5_000_000
 
     await small_client.post("/v1/deliveries", json={"target": "work"})
-    await assert_others_get_their_turn(ask, bound, name)
+    await assert_others_get_their_turn(send, bound, name)
     if status == 413 or name in ("lines", "blank lines", "items"):
-        assert sent < 1_000_000, "the rest was read though it was refused already"
+        assert sent < 1_000_000, "the rest was read after the refusal"
 
 
-@pytest.mark.parametrize("how", ["", "?atomic=true", "key"])
-async def test_many_real_deliveries_are_taken_without_holding_the_loop(
-    small_app: App, small_client: Client, how: str, bound: float
+@pytest.mark.parametrize("kind_of_bulk", ["", "?atomic=true", "key"])
+async def test_many_deliveries_are_accepted_without_blocking_the_loop(
+    small_app: App, small_client: Client, kind_of_bulk: str, bound: float
 ) -> None:
     given = {"target": "work", "payload": {f"field {n}": n for n in range(400)}}
     body = json.dumps([given] * 1000).encode()
-    query, headers = (how, {}) if how != "key" else ("", {"idempotency-key": "k"})
+    query, headers = (kind_of_bulk, {}) if kind_of_bulk != "key" else ("", {"idempotency-key": "k"})
 
-    async def ask() -> None:
+    async def send() -> None:
         answer = await small_client.post(BULK + query, content=body, headers=headers)
         assert answer.json()["accepted"] == 1000, answer.text[:300]
 
-    await assert_others_get_their_turn(ask, bound, how)
+    await assert_others_get_their_turn(send, bound, kind_of_bulk)
     (stored,) = await small_app.list(limit=1)
     assert stored.payload == given["payload"]
 
 
-async def test_keys_that_are_known_are_found_without_holding_the_loop(
+async def test_known_keys_are_found_without_blocking_the_loop(
     app: App, client: Client, bound: float
 ) -> None:
     given = [{"target": "work", "key": f"key {n}"} for n in range(2000)]
 
-    async def ask() -> None:
+    async def send() -> None:
         answer = (await client.post(BULK, json=given)).json()
         assert answer["accepted"] + answer["known"] == 2000
 
-    await ask()
-    await assert_others_get_their_turn(ask, bound, "known")
+    await send()
+    await assert_others_get_their_turn(send, bound, "known")
 
 
-async def test_an_item_that_is_too_long_is_named(small_client: Client) -> None:
+async def test_an_item_that_is_too_long_is_refused_with_its_position(small_client: Client) -> None:
     body = b'[{"target": "work"}, {"target": "work", "payload": "%s"}]' % (b"x" * 400_000)
     for content, headers in ((body, {}), (body[1:-1].replace(b"}, ", b"}\n"), LINES)):
         answer = await small_client.post(BULK, content=content, headers=headers)
@@ -218,7 +218,7 @@ async def test_an_item_that_is_too_long_is_named(small_client: Client) -> None:
     assert (await small_client.get("/v1/deliveries")).json()["items"] == []
 
 
-async def test_items_are_cut_out_wherever_the_body_is_divided(small_client: Client) -> None:
+async def test_items_are_found_wherever_the_body_is_split(small_client: Client) -> None:
     """The answer does not depend on where a part of the body ends."""
     large = {"a": ["x" * 9000, {"é\\": '"]}'}], "b": [{}] * 5000}
     given = [{"target": "work", "payload": each} for each in (1.5, "é", [[]], large, {"n": -1})]
@@ -236,7 +236,7 @@ async def test_items_are_cut_out_wherever_the_body_is_divided(small_client: Clie
 
 
 @pytest.mark.parametrize("clock", [SystemClock(), VirtualClock()], ids=["system", "virtual"])
-async def test_of_many_that_work_in_slices_one_works_at_each_turn(clock: Clock) -> None:
+async def test_of_many_sliced_tasks_one_runs_in_each_turn(clock: Clock) -> None:
     turns, worked, turn = Turns(clock), list[int](), 0
 
     async def work() -> None:
@@ -251,8 +251,8 @@ async def test_of_many_that_work_in_slices_one_works_at_each_turn(clock: Clock) 
     assert len(worked) == len(set(worked)) == 50
 
 
-def test_what_answers_requests_is_imported_before_the_port_opens(sqlite_url: str) -> None:
-    """In a process of its own, since this one has imported everything."""
+def test_everything_for_a_request_is_imported_before_the_port_opens(sqlite_url: str) -> None:
+    """In its own process, because this one has imported everything."""
     asked = f"""
 import asyncio, sys
 from duly import App

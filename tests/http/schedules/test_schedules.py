@@ -1,4 +1,4 @@
-"""Schedules through the API."""
+"""Schedules over HTTP."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -22,8 +22,8 @@ async def test_a_schedule_is_put_shown_changed_and_removed(app: App, client: Cli
     created = await client.put("/v1/schedules/monday", json=SPEC | {"payload": {"a": 1}})
     assert created.status_code == 201, created.text
     assert (created.headers["etag"], created.json()["change"]) == ('"1"', "created")
-    again = await client.put("/v1/schedules/monday", json=SPEC | {"payload": {"a": 1}})
-    assert (again.status_code, again.json()["change"]) == (200, "unchanged")
+    recreated = await client.put("/v1/schedules/monday", json=SPEC | {"payload": {"a": 1}})
+    assert (recreated.status_code, recreated.json()["change"]) == (200, "unchanged")
 
     changed = await client.patch("/v1/schedules/monday", json={"priority": 9, "tags": ["x"]})
     assert (changed.status_code, changed.headers["etag"]) == (200, '"2"'), changed.text
@@ -38,7 +38,7 @@ async def test_a_schedule_is_put_shown_changed_and_removed(app: App, client: Cli
     assert (await client.get("/v1/schedules/monday")).status_code == 404
 
 
-async def test_what_is_shown_can_be_put(app: App, client: Client) -> None:
+async def test_a_shown_schedule_can_be_put(app: App, client: Client) -> None:
     rules: list[dict[str, str]] = [
         {"cron": "*/5 * * * *"},
         {"every": "90s", "anchor": "2026-01-01T00:00:00+00:00"},
@@ -73,7 +73,7 @@ SET: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("field", ScheduleOptions.__struct_fields__)
-async def test_a_change_keeps_what_is_absent_and_takes_null_as_a_value(
+async def test_a_change_keeps_absent_fields_and_accepts_null_as_a_value(
     app: App, client: Client, field: str
 ) -> None:
     first, second = SET[field]
@@ -92,7 +92,7 @@ async def test_a_change_keeps_what_is_absent_and_takes_null_as_a_value(
         assert (null.status_code, null.json()["field"]) == (422, field), null.text
 
 
-async def test_a_change_to_the_payload_null_is_no_change_to_none(app: App, client: Client) -> None:
+async def test_a_payload_of_null_is_not_the_same_as_no_payload(app: App, client: Client) -> None:
     await client.put("/v1/schedules/s", json=SPEC)
     assert (await app.store.schedules.get("s")).contents.payload is None
     assert (await client.patch("/v1/schedules/s", json={"cap": 7})).status_code == 200
@@ -120,7 +120,9 @@ async def test_a_change_of_another_version_is_refused(app: App, client: Client) 
 NEW = {"if-none-match": "*"}
 
 
-async def test_what_is_to_be_new_changes_nothing_that_is_there(app: App, client: Client) -> None:
+async def test_a_put_of_a_new_schedule_does_not_change_an_existing_one(
+    app: App, client: Client
+) -> None:
     other = SPEC | {"priority": 1}
     calls = [client.put("/v1/schedules/s", json=each, headers=NEW) for each in (SPEC, other) * 4]
     answers = await asyncio.gather(*calls)
@@ -137,7 +139,9 @@ async def test_what_is_to_be_new_changes_nothing_that_is_there(app: App, client:
     assert len(await app.schedules.list()) == 1
 
 
-async def test_the_moves_of_a_schedule(app: App, client: Client, clock: VirtualClock) -> None:
+async def test_a_schedule_is_paused_resumed_triggered_and_backfilled(
+    app: App, client: Client, clock: VirtualClock
+) -> None:
     await client.put("/v1/schedules/h", json=SPEC | {"rule": {"every": "1h"}})
     paused = await client.post("/v1/schedules/h/pause", json={"reason": "holiday"})
     assert (paused.json()["state"], paused.json()["pause_reason"]) == ("paused", "holiday")
@@ -175,7 +179,7 @@ async def test_a_name_may_have_any_characters(app: App, client: Client) -> None:
     assert (await app.schedules.get("a/b")).state == "paused"
 
 
-async def test_what_a_schedule_cannot_be_is_refused(app: App, client: Client) -> None:
+async def test_invalid_schedules_are_refused(app: App, client: Client) -> None:
     bad: list[tuple[dict[str, Any], str]] = [
         (SPEC | {"rule": {}}, "rule"),
         (SPEC | {"rule": {"cron": "@daily", "every": "1h"}}, "rule"),
@@ -193,26 +197,26 @@ async def test_what_a_schedule_cannot_be_is_refused(app: App, client: Client) ->
     assert await app.schedules.list() == []
 
 
-async def test_an_empty_target_is_no_target(app: App, client: Client) -> None:
+async def test_an_empty_target_is_refused(app: App, client: Client) -> None:
     await client.put("/v1/schedules/s", json=SPEC)
     answer = await client.patch("/v1/schedules/s", json={"target": ""})
     assert (answer.status_code, answer.json().get("field")) == (422, "target"), answer.text
 
 
-async def test_what_is_removed_while_it_is_triggered_is_not_said_to_be_made(
+async def test_a_schedule_removed_during_its_trigger_is_not_reported_as_triggered(
     app: App, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await client.put("/v1/schedules/s", json=SPEC)
     clock = app.store.plans.clock
 
-    async def after_another(*, again: bool) -> Any:
+    async def after_another(*, recreated: bool) -> Any:
         await app.schedules.remove("s")
-        if again:
+        if recreated:
             await app.schedule("s", every("1h"), "work")
         return await clock()
 
-    for again in (True, False):
-        monkeypatch.setattr(app.store.plans, "clock", partial(after_another, again=again))
+    for recreated in (True, False):
+        monkeypatch.setattr(app.store.plans, "clock", partial(after_another, recreated=recreated))
         answer = await client.post("/v1/schedules/s/trigger")
         assert answer.status_code == 404, answer.text
 

@@ -1,4 +1,4 @@
-"""`DULY_BOOTSTRAP_KEY`: a server that others can reach starts with it, and it opens the port."""
+"""`DULY_BOOTSTRAP_KEY`: the first key of a public server, given in its environment."""
 
 import signal
 
@@ -8,7 +8,7 @@ from tests.surfaces.processes import Home
 
 
 @pytest.mark.requirement("S2")
-async def test_a_server_for_others_starts_with_a_key_from_its_environment(home: Home) -> None:
+async def test_a_public_server_starts_with_a_key_from_its_environment(home: Home) -> None:
     token = home.ok("keys", "bootstrap")
     assert home.json("keys", "bootstrap")["token"] != token
     environ = {"DULY_BOOTSTRAP_KEY": token}
@@ -22,8 +22,8 @@ async def test_a_server_for_others_starts_with_a_key_from_its_environment(home: 
         ]
         server.signal(signal.SIGTERM)
         assert server.end() == 0
-    told = [line for line in server.log if "created the first key" in line]
-    assert len(told) == 1
+    created = [line for line in server.log if "created the first key" in line]
+    assert len(created) == 1
     secret = token.rpartition("_")[2]
     assert not any(secret in line for line in server.log)
     assert secret not in home.ok("config", "show", environ=environ)

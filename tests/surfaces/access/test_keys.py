@@ -1,4 +1,4 @@
-"""`duly keys`: created, listed and revoked by people and programs."""
+"""`duly keys`: create, list and revoke API keys."""
 
 import pytest
 
@@ -23,7 +23,7 @@ async def test_keys_are_created_listed_and_revoked(home: Home) -> None:
 
 
 @pytest.mark.requirement("S2")
-def test_a_port_that_others_can_reach_waits_for_the_first_key(sqlite_home: Home) -> None:
+def test_a_public_server_does_not_start_without_a_key(sqlite_home: Home) -> None:
     done = sqlite_home.process("serve", "--host", "0.0.0.0", "--port", "0")
     assert done.returncode == 2
     assert done.stderr.startswith("error: host: ")
@@ -32,8 +32,8 @@ def test_a_port_that_others_can_reach_waits_for_the_first_key(sqlite_home: Home)
     with sqlite_home.serving("--host", "0.0.0.0") as server:
         assert server.get("/health")[0] == 200
         assert server.get("/v1/deliveries/none")[0] == 401
-        asked = server.get("/health?verbose=true", key=key)
-    assert asked[0] == 200
+        health = server.get("/health?verbose=true", key=key)
+    assert health[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_port_that_others_can_reach_waits_for_the_first_key(sqlite_home: Home)
         (("--expires", "2001-01-01T00:00Z"), "expires_at"),
     ],
 )
-def test_a_key_that_cannot_be_is_code_2(
+def test_invalid_options_of_a_key_are_code_2(
     sqlite_home: Home, flags: tuple[str, ...], setting: str
 ) -> None:
     done = sqlite_home.duly("keys", "create", "ops", *flags)

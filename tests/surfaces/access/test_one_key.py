@@ -1,6 +1,6 @@
-"""One Idempotency-Key at two servers in the same moment: whatever each says, it is made once.
+"""One Idempotency-Key at two servers at the same moment makes one delivery.
 
-DULY_TEST_ROUNDS says how often; a few times by default.
+DULY_TEST_ROUNDS is the number of rounds.
 """
 
 import asyncio
@@ -20,14 +20,12 @@ ROUNDS = int(os.environ.get("DULY_TEST_ROUNDS", "20"))
 GIVEN = {"target": "log", "payload": "x" * 100, "after": 3600}
 NARROW = {"DULY_PAYLOAD_LIMIT": "64"}
 LATE = {"DULY_FAILPOINTS": "deliver.before=sleep:0.01"}
-"""It stores after the other has refused."""
+"""Store the delivery after the other server has refused it."""
 
 
 @pytest.mark.requirement("S2", "D1")
-@pytest.mark.parametrize(
-    "settings", [({}, {}), (NARROW, LATE)], ids=["both take it", "one refuses it"]
-)
-async def test_what_two_servers_are_asked_at_once_is_made_once(
+@pytest.mark.parametrize("settings", [({}, {}), (NARROW, LATE)], ids=["both accept", "one refuses"])
+async def test_a_key_at_two_servers_at_once_makes_one_delivery(
     tmp_path: Path, postgres_url: str, settings: tuple[dict[str, str], ...]
 ) -> None:
     home = Home(tmp_path, postgres_url)
@@ -37,20 +35,20 @@ async def test_what_two_servers_are_asked_at_once_is_made_once(
             for each in settings
         ]
         async with asyncio.timeout(DEADLINE_SECONDS), httpx.AsyncClient() as client:
-            ids = [await asked_of_both(client, urls, f"order-{n}") for n in range(ROUNDS)]
+            ids = [await deliver_to_both(client, urls, f"order-{n}") for n in range(ROUNDS)]
     async with home.app() as app:
         assert Counter(each.id for each in await app.list(limit=1000)) == Counter(ids)
 
 
-async def asked_of_both(client: httpx.AsyncClient, urls: list[str], key: str) -> str:
-    """Ask two at once, and when both have answered the one who takes it again; the id."""
+async def deliver_to_both(client: httpx.AsyncClient, urls: list[str], key: str) -> str:
+    """Send to both at once, then again to the one that accepts; returns the id."""
 
-    async def ask(url: str) -> httpx.Response:
+    async def post(url: str) -> httpx.Response:
         return await client.post(
             f"{url}/v1/deliveries", json=GIVEN, headers={"idempotency-key": key}
         )
 
-    answers = [*await asyncio.gather(*map(ask, urls)), await ask(urls[1])]
+    answers = [*await asyncio.gather(*map(post, urls)), await post(urls[1])]
     assert {each.status_code for each in answers} <= {201, 422}
     (id,) = {each.json()["id"] for each in answers if each.status_code == 201}
     return str(id)

@@ -1,4 +1,4 @@
-"""Bad input gets the same message with the same field, however it comes."""
+"""Bad input gets the same message with the same field in Python, HTTP and the command line."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ LONG = "x" * 300
 
 @dataclass(frozen=True)
 class Case:
-    """One mistake, made in each way."""
+    """One mistake, made through each interface."""
 
     call: Callable[[App | Client], Awaitable[object]]
     request: tuple[str, str, object]
@@ -39,7 +39,7 @@ def delivery(**given: Any) -> Case:
 
 
 def flag(name: str, value: Any) -> list[str]:
-    """As the command line has it: a tag at a time, and durations with their unit."""
+    """The flags for a field: one for each tag, durations with a unit."""
     word = "--tag" if name == "tags" else f"--{name.replace('_', '-')}"
     unit = "s" if name in ("jitter", "timeout") else ""
     values = value if isinstance(value, list) else [value]
@@ -110,21 +110,21 @@ def sides(
 
 @pytest.mark.requirement("P17")
 @pytest.mark.parametrize("mistake", CASES)
-def test_the_same_mistake_is_the_same_message_everywhere(sides: Sides, mistake: str) -> None:
+def test_a_mistake_has_the_same_message_in_every_interface(sides: Sides, mistake: str) -> None:
     case = CASES[mistake]
-    python, client = asyncio.run(refused(sides, case))
-    said = {
+    python, client = asyncio.run(raised_messages(sides, case))
+    messages = {
         "the client": client,
-        "HTTP": answered(sides, *case.request),
-        "the command line": printed(sides.store(*case.command)),
-        "the command line, through a server": printed(sides.server(*case.command)),
+        "HTTP": http_message(sides, *case.request),
+        "the command line": printed_message(sides.store(*case.command)),
+        "the command line, through a server": printed_message(sides.server(*case.command)),
     }
-    assert said == dict.fromkeys(said, python)
+    assert messages == dict.fromkeys(messages, python)
 
 
-async def refused(sides: Sides, case: Case) -> list[str]:
-    """What an App and a client raise."""
-    said = []
+async def raised_messages(sides: Sides, case: Case) -> list[str]:
+    """The messages that an App and a client raise."""
+    messages = []
     async with (
         App(sides.home.database, environment={}) as app,
         Client(sides.url, key=sides.key) as client,
@@ -132,11 +132,11 @@ async def refused(sides: Sides, case: Case) -> list[str]:
         for each in (app, client):
             with pytest.raises(InvalidInput) as raised:
                 await case.call(each)
-            said.append(str(raised.value))
-    return said
+            messages.append(str(raised.value))
+    return messages
 
 
-def answered(sides: Sides, method: str, path: str, body: object) -> str:
+def http_message(sides: Sides, method: str, path: str, body: object) -> str:
     request = urllib.request.Request(
         sides.url + path, json.dumps(body).encode(), {"content-type": "application/json"}
     )
@@ -151,6 +151,6 @@ def answered(sides: Sides, method: str, path: str, body: object) -> str:
     return str(problem["detail"])
 
 
-def printed(done: Any) -> str:
+def printed_message(done: Any) -> str:
     assert done.code == 2, done.err
     return str(done.err.strip().removeprefix("error: "))

@@ -1,6 +1,6 @@
 """Every filter of every list, in Python, over HTTP and on the command line, against a model.
 
-The filters are read off the lists themselves: a new one without a model fails here.
+The filters are taken from the lists themselves: a new one without a model fails here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from duly.testing import VirtualClock
 from tests.engine.cluster import Barrier
 from tests.http.conftest import Client, calling
 from tests.stores.store_probe import StoreProbe
-from tests.surfaces.population import NEEDLE, handlers, populate
+from tests.surfaces.sample_deliveries import NEEDLE, handlers, populate
 from tests.surfaces.sides import command
 
 pytestmark = [pytest.mark.requirement("C10", "S2"), pytest.mark.long]
@@ -39,7 +39,7 @@ START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PAGING = {"after", "before", "cursor", "limit", "payloads"}
 COMMON = {"database", "namespace", "server", "json"}
 UNFILTERED = ("schedules", "endpoints", "workers", "keys")
-"""The lists without a filter: each has a page to go on from, and nothing else."""
+"""The lists that have only parameters of paging and no filter."""
 
 
 def moment(value: Any) -> datetime:
@@ -47,8 +47,8 @@ def moment(value: Any) -> datetime:
 
 
 def contains(row: Row, text: str) -> bool:
-    said = (row["error"] or "", row["key"] or "", json.dumps(row["payload"]))
-    return any(text in each for each in said)
+    texts = (row["error"] or "", row["key"] or "", json.dumps(row["payload"]))
+    return any(text in each for each in texts)
 
 
 SHARED: dict[str, Callable[[Row, Any], bool]] = {
@@ -77,7 +77,7 @@ MODELS = {"deliveries": DELIVERIES, "dead": DEAD, "streams": STREAMS}
 
 
 def values(rows: Sequence[Row], model: str, name: str) -> list[Any]:
-    """What to ask a filter for: all that there is of it, and what there is not."""
+    """Values for a filter: those that exist, and one that does not."""
     if name == "text":
         return [NEEDLE, "not like", "nowhere"]
     if name == "id":
@@ -102,9 +102,9 @@ def values(rows: Sequence[Row], model: str, name: str) -> list[Any]:
 def questions(
     rows: Sequence[Row], model: str, names: Sequence[str], pairs: int = 60
 ) -> list[dict[str, Any]]:
-    """Each filter by itself with every value, and some pairs."""
+    """Each filter alone with every value, and some pairs of filters."""
     unknown = sorted(set(names) - MODELS[model].keys())
-    assert not unknown, f"say in the model of {model} what {unknown} mean"
+    assert not unknown, f"add {unknown} to the model of {model}"
     single = [{name: value} for name in names for value in values(rows, model, name)]
     chance = Random(7)
     both = [chance.choice(single) | chance.choice(single) for _ in range(pairs)]
@@ -125,7 +125,7 @@ async def compare(
 ) -> None:
     for question in questions(rows, model, names, pairs):
         found = await find(question)
-        assert len(found) == len(set(found)), (model, question, "told twice")
+        assert len(found) == len(set(found)), (model, question, "listed twice")
         assert set(found) == expected(rows, model, question), (model, question)
 
 
@@ -137,7 +137,7 @@ def opened(url: str, clock: VirtualClock) -> App:
 
 
 class Stage:
-    """An app with the whole population, one of them under way."""
+    """An app with all sample deliveries, some of them being processed."""
 
     def __init__(self, url: str) -> None:
         self.clock = VirtualClock(START)
@@ -166,7 +166,7 @@ class Stage:
         await self.app.close()
 
     async def rows(self) -> list[Row]:
-        """All deliveries, and as many as the ledger has."""
+        """All deliveries; checks that none of the ledger is missing."""
         found = [as_row(each) for each in await self.app.list(limit=1000)]
         probe = StoreProbe(self.app.store, self.clock)  # type: ignore[arg-type]
         many = await probe.sql("select count(*) as many from duly.deliveries")
@@ -188,11 +188,11 @@ def as_row(record: Any) -> Row:
     return fields | {"payload": record.payload}
 
 
-@pytest.mark.parametrize("looked_at", [10_000, 5])
-async def test_in_python(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, looked_at: int
+@pytest.mark.parametrize("scan_limit", [10_000, 5])
+async def test_filters_in_python(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, scan_limit: int
 ) -> None:
-    monkeypatch.setattr(pages, "MOST", looked_at)
+    monkeypatch.setattr(pages, "MOST", scan_limit)
     async with Stage(database_url) as stage:
         app, dead = stage.app, stage.app.dead_letters
 
@@ -226,25 +226,25 @@ def _timed(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 PATHS = {"/v1/deliveries": "deliveries", "/v1/dead-letters": "dead", "/v1/streams": "streams"}
-NOT_LISTED_BY = {
+OTHER_PATHS = {
     *("/v1/deliveries/late", "/v1/deliveries/stuck", "/v1/dead-letters/groups"),
     *("/v1/stats/failures", "/v1/stats/series", "/v1/stats/top", "/v1/alerts", "/v1/events"),
     *("/v1/schedules/{name}/preview", "/v1/status", "/v1/dead-letters/poison"),
 }
-"""What has parameters and is not a list of these, each with tests of its own."""
+"""Paths with parameters that are not these lists; they have their own tests."""
 
 
-@pytest.mark.parametrize("looked_at", [10_000, 5])
-async def test_over_http_in_pages(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, looked_at: int
+@pytest.mark.parametrize("scan_limit", [10_000, 5])
+async def test_filters_over_http(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, scan_limit: int
 ) -> None:
-    monkeypatch.setattr(pages, "MOST", looked_at)
+    monkeypatch.setattr(pages, "MOST", scan_limit)
     async with (
         Stage(database_url) as stage,
         calling(stage.app, ProcessHealth(stage.app, stage.engine)) as client,
     ):
         lists = await _filters(client)
-        assert lists.keys() - NOT_LISTED_BY == PATHS.keys()
+        assert lists.keys() - OTHER_PATHS == PATHS.keys()
         of = {"deliveries": stage.rows, "dead": stage.dead, "streams": stage.streams}
         for path, model in PATHS.items():
             find = _paged(client, path)
@@ -252,7 +252,7 @@ async def test_over_http_in_pages(
 
 
 async def _filters(client: Client) -> dict[str, list[str]]:
-    """The parameters of everything that is read, but for those of pages."""
+    """The query parameters of every GET, without those of paging."""
     paths = (await client.get("/docs/openapi.json")).json()["paths"]
     found = {}
     for path, methods in paths.items():
@@ -265,8 +265,8 @@ async def _filters(client: Client) -> dict[str, list[str]]:
 
 def _paged(client: Client, path: str) -> Find:
     async def find(question: Mapping[str, Any]) -> list[str]:
-        said = {name: _said(value) for name, value in question.items()}
-        query, ids = said | {"limit": "7"}, list[str]()
+        filters = {name: _as_text(value) for name, value in question.items()}
+        query, ids = filters | {"limit": "7"}, list[str]()
         while True:
             answer = await client.get(path, params=query)
             assert answer.status_code == 200, (answer.text, question)
@@ -279,18 +279,18 @@ def _paged(client: Client, path: str) -> Find:
     return find
 
 
-def _said(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return moment(value).isoformat() if isinstance(value, datetime) else str(value)
 
 
-def test_on_the_command_line(database_url: str) -> None:
-    async def laid_out() -> None:
+def test_filters_on_the_command_line(database_url: str) -> None:
+    async def populated() -> None:
         async with Stage(database_url):
             pass
 
-    asyncio.run(laid_out())
+    asyncio.run(populated())
 
-    def ask(group: str, *words: str) -> list[Row]:
+    def listed_by(group: str, *words: str) -> list[Row]:
         where = {"DULY_DATABASE": database_url}
         done = command(group, "list", *words, "--limit", "1000", "--json", environ=where)
         assert done.code == 0, done.err
@@ -299,11 +299,11 @@ def test_on_the_command_line(database_url: str) -> None:
 
     async def compared(group: str) -> None:
         async def find(question: Mapping[str, Any]) -> list[str]:
-            words = [f"--{name}={_said(value)}" for name, value in question.items()]
-            found = ask(group, *words)
+            words = [f"--{name}={_as_text(value)}" for name, value in question.items()]
+            found = listed_by(group, *words)
             return [each.get("id") or each["name"] for each in found]
 
-        rows = ask(group, *([] if group == "streams" else ["--payloads"]))
+        rows = listed_by(group, *([] if group == "streams" else ["--payloads"]))
         assert rows
         await compare(rows, group, _options(group), find, pairs=0)
 
@@ -311,22 +311,22 @@ def test_on_the_command_line(database_url: str) -> None:
         asyncio.run(compared(group))
     for group in COMMANDS:
         if group not in MODELS and (names := _options(group)) is not None:
-            assert names == [], f"say in a model what {names} of {group} mean"
+            assert names == [], f"add {names} of {group} to a model"
 
 
 def _options(group: str) -> Any:
-    """The filters of a list on the command line; None where there is no list."""
+    """The filters of a list on the command line; None if the group has no list."""
     try:
         command = command_line(overview=False)[group]["list"]
     except (KeyError, TypeError, AttributeError):
         return None
     names = [each.name.removeprefix("--") for each in command.assemble_argument_collection()]
-    # Whether alerts are listed that are over has a test of its own.
+    # `alerts --all` has its own test.
     return [name for name in names if name not in PAGING | COMMON | {"*", "all"}]
 
 
-async def test_a_model_that_lacks_a_filter_fails(sqlite_url: str) -> None:
-    with pytest.raises(AssertionError, match="say in the model"):
+async def test_a_filter_without_a_model_fails(sqlite_url: str) -> None:
+    with pytest.raises(AssertionError, match="to the model of"):
         questions([], "streams", ["colour"])
     async with App(sqlite_url, environment={}) as app:
         with pytest.raises(InvalidInput, match="cannot be listed"):

@@ -1,7 +1,7 @@
-"""Each resource is one document in all its forms.
+"""Each resource is the same document in all its forms.
 
-What the API answers is what `--json` prints, on a store and through a server, and what the records
-of an App and of a client are when they are encoded.
+The answer of the API equals the output of `--json`, on a store and through a server, and the
+encoded records of an App and of a client.
 """
 
 import json
@@ -132,7 +132,7 @@ RECORDS: dict[str, tuple[str, Any, str, Call]] = {
         "streams configure new --on-failure release",
         lambda app, _: app.streams.configure("new", on_failure="release"),
     ),
-    "workers": (*("GET workers", None, "workers"), lambda app, _: app.workers.all()),
+    "workers": (*("GET workers", None, "workers"), lambda app, _: app.workers.list()),
     "drained worker": (
         *("POST workers/<worker>/drain", {}, "workers drain <worker>"),
         lambda app, id_of: app.workers.drain(int(id_of("worker"))),
@@ -150,14 +150,14 @@ RECORDS: dict[str, tuple[str, Any, str, Call]] = {
     "status": (*("GET status", None, "status"), lambda app, _: app.stats.status()),
     "failures": (*("GET stats/failures", None, "stats"), lambda app, _: app.stats()),
 }
-"""What gives the same record again: a request, a command, and a call of an App or a client."""
+"""For each record: the request, the command, and the call of an App or a client."""
 VARYING = {
     "failures": {"at", "since"},
     "keys": {"last_used_at"},
     "status": {"planner_lag"},
     **{name: {"beat_at"} for name in ("workers", "drained worker", "resumed worker")},
 }
-"""Fields whose values depend on when they are asked for."""
+"""Fields whose values change with time."""
 FIELDS: dict[str, tuple[str, Any, str]] = {
     "series": ("GET stats/series", None, "stats --series"),
     "top": ("GET stats/top", None, "top"),
@@ -174,16 +174,16 @@ FIELDS: dict[str, tuple[str, Any, str]] = {
         "dead retry --all --dry-run",
     ),
 }
-"""New each time, or different from one moment to the next: only the fields are compared."""
+"""Records that are new each time or change with time: only their fields are compared."""
 
 
 @pytest.mark.parametrize("resource", RECORDS)
-async def test_five_forms_are_one_document(sides: Sides, resource: str) -> None:
+async def test_all_forms_of_a_record_are_the_same_document(sides: Sides, resource: str) -> None:
     request, body, command, call = RECORDS[resource]
-    # Only the first one changes anything.
-    asked(sides, request, body)
+    # Only the first request changes anything.
+    requested(sides, request, body)
     forms = {
-        "API": asked(sides, request, body),
+        "API": requested(sides, request, body),
         "store": printed(sides, command),
         "server": printed(sides, command, server=True),
     }
@@ -197,12 +197,12 @@ async def test_five_forms_are_one_document(sides: Sides, resource: str) -> None:
 
 
 @pytest.mark.parametrize("resource", FIELDS)
-def test_what_is_new_each_time_has_the_same_fields(sides: Sides, resource: str) -> None:
+def test_records_that_change_have_the_same_fields(sides: Sides, resource: str) -> None:
     request, body, command = FIELDS[resource]
-    assert asked(sides, request, body).keys() == printed(sides, command).keys()
+    assert requested(sides, request, body).keys() == printed(sides, command).keys()
 
 
-async def test_what_no_command_shows_is_the_same_for_an_app_and_a_client(sides: Sides) -> None:
+async def test_records_without_a_command_are_the_same_for_an_app_and_a_client(sides: Sides) -> None:
     (key, _) = sides.names["key"]
     async with sides.home.app() as app, client_of(sides) as client:
         assert await client.keys.get(key) == await app.keys.get(key)
@@ -215,7 +215,9 @@ async def test_what_no_command_shows_is_the_same_for_an_app_and_a_client(sides: 
         assert here.now.dead == there.now.dead > 0
 
 
-async def test_a_change_at_another_version_is_refused_by_an_app_and_a_client(sides: Sides) -> None:
+async def test_a_change_at_another_version_is_a_conflict_for_an_app_and_a_client(
+    sides: Sides,
+) -> None:
     async with sides.home.app() as app, client_of(sides) as client:
         for each in (app, client):
             version = (await each.endpoints.get("shut")).version
@@ -258,14 +260,14 @@ def encoded(record: Any) -> Any:
     return json.loads(msgspec.json.encode(record))
 
 
-def asked(sides: Sides, request: str, body: Any) -> Any:
+def requested(sides: Sides, request: str, body: Any) -> Any:
     method, path = request.split()
     named = "/".join(sides._named(path.split("/"), 0))
     data = None if body is None else msgspec.json.encode(body)
-    asking = urllib.request.Request(f"{sides.url}/v1/{named}", data, method=method)
-    asking.add_header("authorization", f"Bearer {sides.key}")
-    asking.add_header("content-type", "application/json")
-    with urllib.request.urlopen(asking, timeout=20) as answer:
+    http_request = urllib.request.Request(f"{sides.url}/v1/{named}", data, method=method)
+    http_request.add_header("authorization", f"Bearer {sides.key}")
+    http_request.add_header("content-type", "application/json")
+    with urllib.request.urlopen(http_request, timeout=20) as answer:
         return json.load(answer)
 
 

@@ -1,4 +1,4 @@
-"""The operator's commands say and do the same on a store and through the server in front of it."""
+"""Commands print and do the same on a store and through the server in front of it."""
 
 import asyncio
 import json
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from duly.surfaces.cli.command_line import COMMANDS, command_line
-from tests.surfaces.furniture import HOOK
+from tests.surfaces.sample_data import HOOK
 from tests.surfaces.sides import Sides
 
 pytestmark = pytest.mark.requirement("C10", "S6")
 VARYING = ("top", "stats", "endpoints recover")
-"""What tells the moment at which it looks."""
-LOOKS = [
+"""Commands whose output contains the current time."""
+READING = [
     ("status",),
     ("top",),
     ("stats",),
@@ -56,7 +56,7 @@ LOOKS = [
 ]
 
 
-PEOPLE = [
+WITHOUT_JSON = [
     ("status",),
     ("audit", "--before", "5", "--limit", "2"),
     ("deliveries", "list", "--limit", "3"),
@@ -66,30 +66,30 @@ PEOPLE = [
     ("endpoints", "show", "shut"),
     ("dead", "groups"),
 ]
-"""The same without --json: it is told from the same values, so some will do."""
+"""Some without --json: the text is made from the same values, so a few are enough."""
 
 
 @pytest.mark.parametrize(
-    "arguments", [*((*each, "--json") for each in LOOKS), *PEOPLE], ids=" ".join
+    "arguments", [*((*each, "--json") for each in READING), *WITHOUT_JSON], ids=" ".join
 )
-def test_a_look_shows_the_same(sides: Sides, arguments: tuple[str, ...]) -> None:
-    ours, theirs = looked(sides, arguments)
+def test_reading_commands_print_the_same(sides: Sides, arguments: tuple[str, ...]) -> None:
+    ours, theirs = results_of_both(sides, arguments)
     if ours != theirs:
         # A heartbeat or a minute may have passed in between.
-        ours, theirs = looked(sides, arguments)
+        ours, theirs = results_of_both(sides, arguments)
     assert ours == theirs
     assert ours[0] == 0, ours
 
 
-def looked(sides: Sides, arguments: tuple[str, ...]) -> tuple[Any, Any]:
-    """What both sides say of the very same thing."""
+def results_of_both(sides: Sides, arguments: tuple[str, ...]) -> tuple[Any, Any]:
+    """The results of both sides for the same record."""
     found = sides.store(*arguments), sides.server(*arguments, side=0)
     if " ".join(arguments).startswith(VARYING):
         return found[0].plain(), found[1].plain()
     return found[0].all, found[1].all
 
 
-MOVES = {
+CHANGES = {
     "deliver": [
         (*("deliver", "log", '{"a":   1.50}', "--after", "1d", "--priority", "9", "--tag", "a"),
          *("--stream", "<side>", "--on-failure", "release", "--expires-at", "2096-01-01T00:00Z")),
@@ -155,7 +155,7 @@ MOVES = {
         ("endpoints", "rotate", "<side>", "--secret", f"whsec_{'A' * 43}="),
         ("endpoints", "show", "<side>"),
         ("endpoints", "test", "<side>", "--data", '{"a": 1}'),
-        ("endpoints", "recover", "<mended>", "--since", "1h", "--rate", "100", "--yes"),
+        ("endpoints", "recover", "<failing>", "--since", "1h", "--rate", "100", "--yes"),
         ("endpoints", "remove", "<hook>", "--yes"),
         ("endpoints", "remove", "<hook>", "--yes", "--cancel-waiting"),
         ("endpoints", "remove", "<side>", "--yes"),
@@ -170,12 +170,14 @@ MOVES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("moves", MOVES.values(), ids=MOVES)
-def test_a_move_does_and_says_the_same(sides: Sides, moves: list[tuple[str, ...]]) -> None:
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+def test_changing_commands_print_and_do_the_same(
+    sides: Sides, changes: list[tuple[str, ...]]
+) -> None:
     words = sides.words()
-    for move in moves:
-        ours, theirs = sides.store(*move, "--json"), sides.server(*move, "--json")
-        assert ours.plain(*words) == theirs.plain(*words), move
+    for change in changes:
+        ours, theirs = sides.store(*change, "--json"), sides.server(*change, "--json")
+        assert ours.plain(*words) == theirs.plain(*words), change
 
 
 BY_ID: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -188,10 +190,10 @@ BY_ID: dict[tuple[str, ...], tuple[str, ...]] = {
     ("dead", "discard"): ("--note", "spent"),
     ("keys", "revoke"): (),
 }
-"""Every command that is given an id, with what it needs besides."""
+"""Every command that takes an id, with its other arguments."""
 
 
-def test_every_command_that_takes_an_id_is_known() -> None:
+def test_every_command_that_takes_an_id_is_listed_here() -> None:
     whole, found = command_line(overview=False), set()
     for name in COMMANDS:
         for sub in (each for each in whole[name] if not each.startswith("-")):
@@ -202,30 +204,30 @@ def test_every_command_that_takes_an_id_is_known() -> None:
 
 
 @pytest.mark.parametrize("command", BY_ID, ids=" ".join)
-def test_an_id_may_be_given_by_its_beginning(sides: Sides, command: tuple[str, ...]) -> None:
-    for ask in (sides.store, sides.server):
+def test_an_id_may_be_given_by_its_prefix(sides: Sides, command: tuple[str, ...]) -> None:
+    for run in (sides.store, sides.server):
         id, twin = _two(sides, command)
         shared = id[: next(place for place in range(len(id)) if id[place] != twin[place])]
-        several = ask(*command, shared, *BY_ID[command])
+        several = run(*command, shared, *BY_ID[command])
         assert several.code == 2, several.err
         assert f"begin with {shared}; give more of it: " in several.err
-        done = ask(*command, id[:-4], *BY_ID[command], "--json")
+        done = run(*command, id[:-4], *BY_ID[command], "--json")
         assert (done.code, json.loads(done.out or "{}").get("id")) == (0, id), done.err
-        missing = ask(*command, "7777777", *BY_ID[command])
+        missing = run(*command, "7777777", *BY_ID[command])
         assert (missing.code, "'7777777'" in missing.err) == (3, True)
     assert sides.store(*command, id[:3], *BY_ID[command]).code in (2, 3)
 
 
-def test_a_page_goes_on_from_an_id_by_its_beginning(sides: Sides) -> None:
+def test_a_page_can_start_at_the_prefix_of_an_id(sides: Sides) -> None:
     listed = ("deliveries", "list", "--json", "--limit")
     latest = [each["id"] for each in json.loads(sides.store(*listed, "6").out)["items"]]
-    for ask in (sides.store, sides.server):
-        found = json.loads(ask(*listed, "2", "--before", latest[3][:-4]).out)["items"]
+    for run in (sides.store, sides.server):
+        found = json.loads(run(*listed, "2", "--before", latest[3][:-4]).out)["items"]
         assert [each["id"] for each in found] == latest[4:]
 
 
 def _two(sides: Sides, command: tuple[str, ...]) -> list[str]:
-    """Two new ones that the command is for, whose ids begin alike."""
+    """Make two records for the command whose ids have the same prefix."""
     if command[0] == "keys":
         id = _created(sides, "keys", "create", "one")
         twin = id[:8] + "".join("a" if each == "b" else "b" for each in id[8:])

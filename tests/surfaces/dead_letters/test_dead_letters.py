@@ -15,8 +15,8 @@ from tests.surfaces.processes import Home
 pytestmark = pytest.mark.requirement("F4")
 
 
-async def die(home: Home, payloads: Sequence[Any], **options: Any) -> list[str]:
-    """Dead letters, refused with an error that tells their payload; returns their ids."""
+async def make_dead_letters(home: Home, payloads: Sequence[Any], **options: Any) -> list[str]:
+    """Make dead letters whose error contains the payload; returns their ids."""
     async with home.app() as app:
 
         @app.handler("work", retry=duly.delays(60))
@@ -33,9 +33,9 @@ async def states(home: Home, ids: Sequence[str]) -> list[str]:
         return [str((await app.get(id)).state) for id in ids]
 
 
-async def test_they_are_listed_grouped_and_shown(home: Home) -> None:
-    ids = await die(home, [17, 18], tags=["vip"])
-    ids += await die(home, [19], stream="team:7")
+async def test_dead_letters_are_listed_grouped_and_shown(home: Home) -> None:
+    ids = await make_dead_letters(home, [17, 18], tags=["vip"])
+    ids += await make_dead_letters(home, [19], stream="team:7")
     first = home.json("dead", "list", "--limit", "2")
     assert [each["id"] for each in first["items"]] == [ids[2], ids[1]]
     rest = home.json("dead", "list", "--before", first["next"])
@@ -46,16 +46,16 @@ async def test_they_are_listed_grouped_and_shown(home: Home) -> None:
     (group,) = home.json("dead", "groups")["items"]
     assert (group["count"], group["targets"]) == (3, ["work"])
     assert "order 19 is unknown" in group["error"]
-    told = home.ok("dead", "groups", "--tag", "vip").splitlines()[1].split()
-    assert told[:3] == [group["fingerprint"], "2", "validation_failure"]
+    row = home.ok("dead", "groups", "--tag", "vip").splitlines()[1].split()
+    assert row[:3] == [group["fingerprint"], "2", "validation_failure"]
     assert home.ok("dead", "list").count(group["fingerprint"]) == 3
     shown = home.json("dead", "show", ids[0])
     assert (shown["payload"], shown["fingerprint"]) == (17, group["fingerprint"])
     assert [each["outcome"] for each in shown["attempts"]] == ["dead"]
 
 
-async def test_one_is_retried_and_what_is_not_dead_is_refused(home: Home) -> None:
-    (id,) = await die(home, [17])
+async def test_a_dead_letter_is_retried_and_other_deliveries_are_refused(home: Home) -> None:
+    (id,) = await make_dead_letters(home, [17])
     assert home.ok("dead", "retry", id) == f"{id} pending"
     for command in (("retry", id), ("edit", id, "1"), ("discard", id, "--note", "why")):
         done = home.duly("dead", *command)
@@ -66,9 +66,9 @@ async def test_one_is_retried_and_what_is_not_dead_is_refused(home: Home) -> Non
     assert (entry["actor"], entry["action"]) == ("cli", "dead_letter.retried")
 
 
-async def test_many_are_counted_asked_about_and_retried(home: Home) -> None:
-    ids = await die(home, [1, 2, 3], tags=["vip"])
-    (other,) = await die(home, [4])
+async def test_a_bulk_retry_counts_asks_and_retries(home: Home) -> None:
+    ids = await make_dead_letters(home, [1, 2, 3], tags=["vip"])
+    (other,) = await make_dead_letters(home, [4])
     retry = ("dead", "retry", "--tag", "vip")
     assert home.json(*retry, "--dry-run") == {
         "matching": 3,
@@ -76,10 +76,10 @@ async def test_many_are_counted_asked_about_and_retried(home: Home) -> None:
         "until": None,
         "finished": True,
     }
-    asked = home.duly(*retry, stdin="n\n")
-    assert "3 dead letters match.\nTry them again? [y/N]" in asked.stderr
-    assert asked.stdout == "0 of 3 retried\n"
-    assert home.duly(*retry).returncode == 2, "nobody is there to ask"
+    declined = home.duly(*retry, stdin="n\n")
+    assert "3 dead letters match.\nTry them again? [y/N]" in declined.stderr
+    assert declined.stdout == "0 of 3 retried\n"
+    assert home.duly(*retry).returncode == 2, "there is no terminal to ask"
     assert await states(home, ids) == ["dead"] * 3
     assert home.ok(*retry, "--yes", "--keep-attempts") == "3 of 3 retried"
     assert await states(home, [*ids, other]) == ["pending"] * 3 + ["dead"]
@@ -89,8 +89,8 @@ async def test_many_are_counted_asked_about_and_retried(home: Home) -> None:
     assert "1 of the 2 ids are of no dead letter" in done.stderr
 
 
-async def test_a_retry_that_is_stopped_says_how_to_go_on_as_the_same(home: Home) -> None:
-    ids = await die(home, list(range(12)))
+async def test_a_stopped_retry_prints_the_command_that_continues_it(home: Home) -> None:
+    ids = await make_dead_letters(home, list(range(12)))
     stops = {"DULY_FAILPOINTS": "retry.after=stop@2"}
     retry = ("dead", "retry", "--target", "work", "--rate", "5", "--yes")
     with home.running(*retry, environ=stops) as running:
@@ -98,20 +98,20 @@ async def test_a_retry_that_is_stopped_says_how_to_go_on_as_the_same(home: Home)
         running.signal(signal.SIGINT)
         running.signal(signal.SIGCONT)
         assert running.end() == 128 + signal.SIGINT
-    (said,) = [line for line in running.log if line.startswith("stopped after ")]
+    (message,) = [line for line in running.log if line.startswith("stopped after ")]
     assert "Traceback" not in "".join(running.log)
-    again = said.split("for the rest: duly ")[1].split()
-    assert again[:6] == ["dead", "retry", "--target", "work", "--rate", "5"]
-    assert again[6] == "--until"
+    continued = message.split("for the rest: duly ")[1].split()
+    assert continued[:6] == ["dead", "retry", "--target", "work", "--rate", "5"]
+    assert continued[6] == "--until"
     left = (await states(home, ids)).count("dead")
     assert 0 < left < 12
-    assert home.ok(*again, "--yes") == f"{left} of {left} retried"
+    assert home.ok(*continued, "--yes") == f"{left} of {left} retried"
     assert await states(home, ids) == ["pending"] * 12
 
 
-async def test_what_it_says_then_names_the_same_books_and_filter(sqlite_home: Home) -> None:
+async def test_the_command_that_continues_has_the_same_store_and_filter(sqlite_home: Home) -> None:
     home = sqlite_home
-    ids = await die(home, [f"-{number} of 'all'" for number in range(4)])
+    ids = await make_dead_letters(home, [f"-{number} of 'all'" for number in range(4)])
     stops = {"DULY_FAILPOINTS": "retry.after=stop@2"}
     where = ("--database", home.database, "--namespace", "default")
     retry = ("dead", "retry", "--text=-", "--since", "1h", "--rate", "1", *where, "--yes")
@@ -120,16 +120,16 @@ async def test_what_it_says_then_names_the_same_books_and_filter(sqlite_home: Ho
         running.signal(signal.SIGINT)
         running.signal(signal.SIGCONT)
         running.end()
-    (said,) = [line for line in running.log if line.startswith("stopped after ")]
-    again = shlex.split(said.split("for the rest: duly ")[1])
-    assert again[2] == "--text=-"
-    assert again[again.index("--database") + 1] == home.database
-    assert home.ok(*again, "--yes", database="sqlite:///nowhere.db") == "2 of 2 retried"
+    (message,) = [line for line in running.log if line.startswith("stopped after ")]
+    continued = shlex.split(message.split("for the rest: duly ")[1])
+    assert continued[2] == "--text=-"
+    assert continued[continued.index("--database") + 1] == home.database
+    assert home.ok(*continued, "--yes", database="sqlite:///nowhere.db") == "2 of 2 retried"
     assert await states(home, ids) == ["pending"] * 4
 
 
-async def test_an_edited_one_goes_with_its_new_payload(home: Home) -> None:
-    (id,) = await die(home, [17])
+async def test_an_edited_dead_letter_is_retried_with_its_new_payload(home: Home) -> None:
+    (id,) = await make_dead_letters(home, [17])
     home.write("new.json", '{"order": 18}')
     edited = home.json("dead", "edit", id, "@new.json")
     assert (edited["state"], edited["payload"]) == ("pending", {"order": 18})
@@ -137,22 +137,22 @@ async def test_an_edited_one_goes_with_its_new_payload(home: Home) -> None:
     assert (entry["actor"], entry["action"], entry["subject"]) == ("cli", "dead_letter.edited", id)
 
 
-async def test_discarding_takes_a_note_and_lets_a_stream_go_on(home: Home) -> None:
-    ids = await die(home, [1, 2], stream="team:7")
+async def test_a_discard_needs_a_note_and_releases_the_stream(home: Home) -> None:
+    ids = await make_dead_letters(home, [1, 2], stream="team:7")
     assert home.duly("dead", "discard", ids[0]).returncode == 2
     assert home.ok("dead", "discard", ids[0], "--note", "withdrawn") == f"{ids[0]} cancelled"
     assert home.json("streams", "show", "team:7")["state"] == "waiting"
     assert home.json("deliveries", "show", ids[0])["transitions"][-1]["by"] == "discarded"
     shown = home.ok("deliveries", "show", ids[0]).splitlines()
     assert any("discarded" in line and "withdrawn" in line for line in shown)
-    more = await die(home, [3, 4])
+    more = await make_dead_letters(home, [3, 4])
     discard = ("dead", "discard", "--all", "--note", "too old")
     assert home.ok(*discard, "--dry-run") == "3 dead letters"
     assert home.ok(*discard, "--yes") == "3 of 3 discarded"
     assert await states(home, more) == ["cancelled"] * 2
 
 
-async def test_poison_is_seen_before_it_dies(home: Home) -> None:
+async def test_poison_is_listed_before_it_is_dead(home: Home) -> None:
     async with home.app() as app:
 
         @app.handler("work")
@@ -201,15 +201,15 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return home
 
 
-@pytest.mark.parametrize(("arguments", "said"), BAD)
+@pytest.mark.parametrize(("arguments", "message"), BAD)
 def test_bad_input_is_refused_with_code_2_and_names_the_field(
-    empty: Home, arguments: tuple[str, ...], said: str
+    empty: Home, arguments: tuple[str, ...], message: str
 ) -> None:
     done = empty.duly("dead", *arguments)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
 
 
-def test_one_that_never_was_is_code_3(empty: Home) -> None:
+def test_an_unknown_id_is_code_3(empty: Home) -> None:
     done = empty.duly("dead", "retry", "019b0000-0000-7000-8000-000000000000")
     assert (done.returncode, done.stdout) == (3, "")

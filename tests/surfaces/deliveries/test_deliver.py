@@ -1,4 +1,4 @@
-"""`duly deliver`: what is taken, what is refused, and with which code."""
+"""`duly deliver`: accepted and refused input, and exit codes."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from tests.surfaces.processes import Home
 
 
-def test_a_newcomer_sees_a_delivery_move(home: Home) -> None:
+def test_a_first_delivery_is_completed_by_a_server(home: Home) -> None:
     with home.serving() as server:
         id = home.ok("deliver", "log", '{"hello": "world"}')
         logged = server.wait_for("Logged")
@@ -15,14 +15,14 @@ def test_a_newcomer_sees_a_delivery_move(home: Home) -> None:
         assert id in home.ok("deliveries", "list")
 
 
-async def known_log(home: Home) -> None:
-    """Make the target known, as a server would that ran once."""
+async def register_log(home: Home) -> None:
+    """Register the target `log`, as a server does when it starts."""
     async with home.app() as app:
         await app.deliver("log")
 
 
-async def test_a_payload_is_kept_as_the_bytes_that_came(sqlite_home: Home) -> None:
-    await known_log(sqlite_home)
+async def test_a_payload_is_stored_byte_for_byte(sqlite_home: Home) -> None:
+    await register_log(sqlite_home)
     odd = '{"b" : 1.50,  "a":"é"}'
     by_argument = sqlite_home.ok("deliver", "log", odd)
     by_stdin = sqlite_home.ok("deliver", "log", "-", stdin=odd)
@@ -30,15 +30,15 @@ async def test_a_payload_is_kept_as_the_bytes_that_came(sqlite_home: Home) -> No
         assert bytes((await sqlite_home.find(id)).payload_json) == odd.encode()
 
 
-async def test_a_payload_may_be_left_out_or_look_like_a_flag(sqlite_home: Home) -> None:
-    await known_log(sqlite_home)
+async def test_a_payload_may_be_omitted_or_look_like_a_flag(sqlite_home: Home) -> None:
+    await register_log(sqlite_home)
     assert (await sqlite_home.find(sqlite_home.ok("deliver", "log"))).payload is None
     found = await sqlite_home.find(sqlite_home.ok("deliver", "log", "-5", "--after", "1h"))
     assert found.payload == -5
 
 
-async def test_every_fact_that_is_given_is_kept(sqlite_home: Home) -> None:
-    await known_log(sqlite_home)
+async def test_every_option_is_stored(sqlite_home: Home) -> None:
+    await register_log(sqlite_home)
     id = sqlite_home.ok(
         "deliver", "log", "{}", "--at", "2040-01-02T03:04:05+01:00",
         "--expires-at", "2041-01-01T00:00Z", "--key", "k", "--priority", "8",
@@ -52,18 +52,18 @@ async def test_every_fact_that_is_given_is_kept(sqlite_home: Home) -> None:
 
 
 async def test_a_known_key_gives_the_same_delivery_or_a_conflict(sqlite_home: Home) -> None:
-    await known_log(sqlite_home)
+    await register_log(sqlite_home)
     first = sqlite_home.ok("deliver", "log", "1", "--key", "once")
-    again = sqlite_home.duly("deliver", "log", "1", "--key", "once")
+    repeated = sqlite_home.duly("deliver", "log", "1", "--key", "once")
     other = sqlite_home.duly("deliver", "log", "2", "--key", "once")
-    assert again.stdout.strip() == first
-    assert "was known" in again.stderr
+    assert repeated.stdout.strip() == first
+    assert "was known" in repeated.stderr
     assert other.returncode == 5
     assert first in other.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("nobody",), "no handler 'nobody' is known"),
         (("log", "{"), "payload: it is not valid JSON"),
@@ -72,16 +72,16 @@ async def test_a_known_key_gives_the_same_delivery_or_a_conflict(sqlite_home: Ho
     ],
 )
 def test_bad_input_is_refused_with_code_2(
-    sqlite_home: Home, arguments: tuple[str, ...], said: str
+    sqlite_home: Home, arguments: tuple[str, ...], message: str
 ) -> None:
     done = sqlite_home.duly("deliver", *arguments)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stdout == ""
 
 
-async def test_an_answer_is_one_json_document_and_nothing_else(sqlite_home: Home) -> None:
-    await known_log(sqlite_home)
+async def test_json_output_is_one_document_and_nothing_else(sqlite_home: Home) -> None:
+    await register_log(sqlite_home)
     done = sqlite_home.duly("deliver", "log", "[1]", "--json")
     answer = json.loads(done.stdout)
     found = await sqlite_home.find(answer["id"])

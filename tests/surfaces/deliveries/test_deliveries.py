@@ -1,4 +1,4 @@
-"""`duly deliveries`, `workers`, `late` and `stuck`: what an operator sees and can do."""
+"""`duly deliveries`, `workers`, `late` and `stuck`."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +9,7 @@ import duly
 from duly.safe_text import visible
 from tests.surfaces.processes import Home
 
-NOBODY = "00000000-0000-7000-8000-000000000000"
+UNKNOWN = "00000000-0000-7000-8000-000000000000"
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 SHOP = """
 import duly
@@ -37,7 +37,7 @@ async def test_pages_follow_each_other_newest_first(home: Home) -> None:
     assert second["next"] is None
 
 
-async def test_a_list_is_narrowed_by_state_target_tag_and_key(home: Home) -> None:
+async def test_a_list_is_filtered_by_state_target_tag_and_key(home: Home) -> None:
     async with home.app() as app:
         kept = await app.deliver("log", 1, after=3600, tags=["red"], key="k1")
         gone = await app.deliver("log", 2, after=3600, tags=["blue"], key="k2")
@@ -47,7 +47,7 @@ async def test_a_list_is_narrowed_by_state_target_tag_and_key(home: Home) -> Non
     assert ids(home.json("deliveries", "list", *narrow, "other")) == []
 
 
-async def test_what_goes_outside_is_listed_by_endpoint_or_host(sqlite_home: Home) -> None:
+async def test_webhooks_are_listed_by_endpoint_or_host(sqlite_home: Home) -> None:
     async with sqlite_home.app() as app:
         await app.endpoints.add("billing", "https://example.org/billing")
         named = await app.deliver(duly.endpoint("billing"), after=3600)
@@ -58,7 +58,7 @@ async def test_what_goes_outside_is_listed_by_endpoint_or_host(sqlite_home: Home
     assert sqlite_home.duly(*by_target, "endpoint:a b").returncode == 2
 
 
-async def test_a_list_that_cannot_be_is_code_2(sqlite_home: Home) -> None:
+async def test_an_invalid_limit_is_code_2(sqlite_home: Home) -> None:
     await sqlite_home.deliver("log")
     done = sqlite_home.duly("deliveries", "list", "--limit", "0")
     assert done.returncode == 2
@@ -99,9 +99,9 @@ async def test_a_cancelled_delivery_may_be_cancelled_again(sqlite_home: Home) ->
 
 async def test_an_unknown_id_is_code_3_and_a_bad_one_code_2(sqlite_home: Home) -> None:
     await sqlite_home.deliver("log")
-    unknown = sqlite_home.duly("deliveries", "retry", NOBODY)
+    unknown = sqlite_home.duly("deliveries", "retry", UNKNOWN)
     assert unknown.returncode == 3
-    assert NOBODY in unknown.stderr
+    assert UNKNOWN in unknown.stderr
     assert sqlite_home.duly("deliveries", "show", "17").returncode == 2
 
 
@@ -113,7 +113,7 @@ async def test_namespaces_do_not_see_each_other(sqlite_home: Home) -> None:
 
 
 @pytest.mark.requirement("C10")
-async def test_late_and_stuck_name_what_waits_and_why(home: Home) -> None:
+async def test_late_and_stuck_list_waiting_deliveries_and_why(home: Home) -> None:
     async with home.app() as app:
         late = await app.deliver("log", 1, at=LONG_AGO)
         await app.deliver("log", 2, after=3600)

@@ -1,4 +1,4 @@
-"""`duly send`: what is handed over, what is said of it, and how it is followed to its end."""
+"""`duly send`: the delivery it makes, what it prints, and `--watch`."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ NOWHERE = "http://127.0.0.1:9/"
 
 
 @pytest.mark.requirement("C5", "C6")
-def test_what_is_sent_arrives_signed_and_is_followed_to_its_end(home: Home) -> None:
+def test_a_webhook_arrives_signed_and_is_watched_to_its_end(home: Home) -> None:
     with (
         home.listening("--json", "--fail", "1", environ=LOCAL) as there,
         home.serving(environ=LOCAL),
@@ -48,26 +48,26 @@ def test_a_dead_letter_is_code_1(home: Home) -> None:
     assert end == f"{id} dead"
 
 
-def test_without_a_worker_it_says_that_nothing_goes_out_yet(home: Home) -> None:
+def test_a_hint_is_printed_if_no_worker_runs(home: Home) -> None:
     with home.listening() as there:
         done = home.duly("send", there.url, "--data", "1", environ=LOCAL)
         assert done.returncode == 0
         assert f"POST {there.url} goes out at once" in done.stderr
         assert "nothing goes out until `duly serve` runs" in done.stderr
         with home.running("send", there.url, "--watch", environ=LOCAL) as watching:
-            id = said(watching)
+            id = next_line(watching)
             watching.line_with("nothing goes out until `duly serve` runs")
             with home.serving(environ=LOCAL):
-                assert "attempt 1: status 200" in said(watching)
-                assert said(watching) == f"{id} completed"
+                assert "attempt 1: status 200" in next_line(watching)
+                assert next_line(watching) == f"{id} completed"
                 assert watching.end() == 0
 
 
-def said(process: Running) -> str:
+def next_line(process: Running) -> str:
     return (process.printed() or "").strip()
 
 
-def test_with_a_worker_it_does_not(sqlite_home: Home) -> None:
+def test_no_hint_is_printed_if_a_worker_runs(sqlite_home: Home) -> None:
     with sqlite_home.serving(environ=LOCAL):
         done = sqlite_home.duly("send", NOWHERE, "--in", "1h", environ=LOCAL)
     assert f"POST {NOWHERE} goes out in " in done.stderr
@@ -75,7 +75,7 @@ def test_with_a_worker_it_does_not(sqlite_home: Home) -> None:
 
 
 @pytest.mark.requirement("C6")
-async def test_what_is_no_url_is_the_name_of_an_endpoint(home: Home) -> None:
+async def test_an_argument_that_is_not_a_url_is_the_name_of_an_endpoint(home: Home) -> None:
     with home.listening("--json", "--secret", SECRET) as there, home.serving(environ=LOCAL):
         home.ok("endpoints", "add", "billing", there.url, "--secret", SECRET, environ=LOCAL)
         async with home.app() as app:
@@ -93,24 +93,24 @@ async def test_what_is_no_url_is_the_name_of_an_endpoint(home: Home) -> None:
     assert "no endpoint 'nobody'" in unknown.stderr
 
 
-def test_one_that_is_cancelled_meanwhile_is_code_1(home: Home) -> None:
+def test_a_delivery_cancelled_while_watched_is_code_1(home: Home) -> None:
     with home.running("send", NOWHERE, "--in", "1h", "--watch", environ=LOCAL) as watching:
-        id = said(watching)
+        id = next_line(watching)
         home.ok("deliveries", "cancel", id)
-        assert said(watching).endswith("  cancelled")
-        assert said(watching) == f"{id} cancelled"
+        assert next_line(watching).endswith("  cancelled")
+        assert next_line(watching) == f"{id} cancelled"
         assert watching.end() == 1
 
 
-def test_whoever_stops_watching_is_told_that_it_goes_on(sqlite_home: Home) -> None:
+def test_an_interrupted_watch_prints_that_the_delivery_continues(sqlite_home: Home) -> None:
     with sqlite_home.running("send", NOWHERE, "--in", "1h", "--watch", environ=LOCAL) as watching:
-        id = said(watching)
+        id = next_line(watching)
         watching.signal(signal.SIGINT)
         assert watching.end() == 130
     assert watching.log[-1] == f"it goes on without you: duly deliveries show {id}\n"
 
 
-def test_for_programs_it_is_one_document_with_every_attempt(home: Home) -> None:
+def test_json_output_is_one_document_with_every_attempt(home: Home) -> None:
     with home.listening("--fail", "500") as there, home.serving(environ=LOCAL):
         done = home.duly("send", there.url, "--watch", "--json", *AT_ONCE, environ=LOCAL)
         shown = home.json("deliveries", "show", json.loads(done.stdout)["id"])
@@ -120,12 +120,12 @@ def test_for_programs_it_is_one_document_with_every_attempt(home: Home) -> None:
     assert "attempt 1: status 500" in done.stderr
 
 
-async def test_the_request_is_made_in_the_manner_that_was_given(sqlite_home: Home) -> None:
+async def test_the_request_has_the_given_method_headers_and_body(sqlite_home: Home) -> None:
     sqlite_home.write("body.json", '{ "spaced" : 1.50 }\n')
-    manner = ("--method", "put", "--header", "X-Team: 7", "-H", "Authorization:Bearer a:b")
+    options = ("--method", "put", "--header", "X-Team: 7", "-H", "Authorization:Bearer a:b")
     async with receiver() as there:
         with sqlite_home.serving(environ=LOCAL):
-            arguments = ("send", there.url("/x"), "--data", "@body.json", *manner, "--watch")
+            arguments = ("send", there.url("/x"), "--data", "@body.json", *options, "--watch")
             await asyncio.to_thread(sqlite_home.ok, *arguments, environ=LOCAL)
     (taken,) = there.taken
     assert taken.line == "PUT /x HTTP/1.1"
@@ -133,7 +133,7 @@ async def test_the_request_is_made_in_the_manner_that_was_given(sqlite_home: Hom
     assert (taken.headers["x-team"], taken.headers["authorization"]) == ("7", "Bearer a:b")
 
 
-def test_the_data_may_come_from_anywhere(sqlite_home: Home) -> None:
+def test_the_data_may_be_an_argument_a_file_or_stdin(sqlite_home: Home) -> None:
     sqlite_home.write("body.json", "[1]")
     given = [("--data", "[1]"), ("--data", "-"), ("--data", "@body.json"), ("--data", "@-"), ()]
     found = [
@@ -144,21 +144,21 @@ def test_the_data_may_come_from_anywhere(sqlite_home: Home) -> None:
     assert found == [[1], [1], [1], [1], None]
 
 
-def test_terms_are_those_of_every_delivery(sqlite_home: Home) -> None:
-    terms = ("--at", "2040-01-02T03:04:05+01:00", "--key", "k", "--tag", "red", "--priority", "8")
-    first = sqlite_home.json("send", NOWHERE, *terms, environ=LOCAL)
+def test_the_options_of_deliver_work_for_send_too(sqlite_home: Home) -> None:
+    options = ("--at", "2040-01-02T03:04:05+01:00", "--key", "k", "--tag", "red", "--priority", "8")
+    first = sqlite_home.json("send", NOWHERE, *options, environ=LOCAL)
     assert first["due_at"] == "2040-01-02T02:04:05Z"
     found = sqlite_home.json("deliveries", "show", first["id"])
     assert (found["key"], found["tags"], found["priority"]) == ("k", ["red"], 8)
     assert (found["target"], found["url"]) == ("http://127.0.0.1:9", NOWHERE)
-    again = sqlite_home.duly("send", NOWHERE, *terms, environ=LOCAL)
-    assert again.stdout.strip() == first["id"]
-    assert "was known" in again.stderr
-    assert sqlite_home.duly("send", NOWHERE, "--data", "2", *terms, environ=LOCAL).returncode == 5
+    repeated = sqlite_home.duly("send", NOWHERE, *options, environ=LOCAL)
+    assert repeated.stdout.strip() == first["id"]
+    assert "was known" in repeated.stderr
+    assert sqlite_home.duly("send", NOWHERE, "--data", "2", *options, environ=LOCAL).returncode == 5
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("ftp://a.example",), "url: 'ftp://a.example' cannot be read: give http:// or https://"),
         (("an endpoint",), "endpoint: 'an endpoint' is not a name"),
@@ -180,9 +180,9 @@ def test_terms_are_those_of_every_delivery(sqlite_home: Home) -> None:
     ],
 )
 def test_bad_input_is_refused_with_code_2(
-    sqlite_home: Home, arguments: tuple[str, ...], said: str
+    sqlite_home: Home, arguments: tuple[str, ...], message: str
 ) -> None:
     done = sqlite_home.duly("send", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert "hunter2" not in done.stderr

@@ -1,4 +1,4 @@
-"""The first steps of docs/frameworks.md, run as they are written: real frameworks, both stores."""
+"""The examples of docs/frameworks.md, run unchanged: real frameworks, both stores."""
 
 import json
 import queue
@@ -36,8 +36,8 @@ urlpatterns = [path("users/<name>", register)]
 """
 
 
-def written(chapter: str, folder: Path, *, store: str = "") -> None:
-    """Put the files of a chapter of the guide where they say that they belong."""
+def write_files(chapter: str, folder: Path, *, store: str = "") -> None:
+    """Write the files of a chapter of the guide under the paths in their first lines."""
     text = re.search(rf"^## {chapter}$(.*?)(?=^## |\Z)", GUIDE.read_text(), re.M | re.S)
     assert text is not None
     blocks = re.findall(r"```python\n# (\S+)(?: \((\w+)\))?\n(.*?)```", text[1], re.S)
@@ -50,10 +50,10 @@ def written(chapter: str, folder: Path, *, store: str = "") -> None:
 
 
 class Program:
-    """A process, whose lines are read as they come."""
+    """A process whose output is read line by line."""
 
     def __init__(self, *arguments: str, folder: Path, environ: dict[str, str]) -> None:
-        self.said: list[str] = []
+        self.lines: list[str] = []
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.process = subprocess.Popen(
             [sys.executable, *arguments],
@@ -74,23 +74,23 @@ class Program:
         self._lines.put(None)
 
     def line_with(self, pattern: str) -> re.Match[str]:
-        """What matches in the next line where it does; waits until it comes."""
+        """Wait for the next line that matches the pattern; returns the match."""
         while True:
             line = self._lines.get(timeout=DEADLINE_SECONDS)
-            assert line is not None, f"it ended without {pattern!r}: {self.said}"
-            self.said.append(line)
+            assert line is not None, f"it ended without {pattern!r}: {self.lines}"
+            self.lines.append(line)
             if found := re.search(pattern, line):
                 return found
 
     def close(self) -> None:
-        """End it at once, if it has not ended."""
+        """Kill the process, if it still runs."""
         self.process.kill()
         self._reader.join()
         with self.process:
             pass
 
     def end(self) -> int:
-        """Tell it to stop; the code with which it ends."""
+        """Send SIGTERM; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(DEADLINE_SECONDS)
 
@@ -105,7 +105,7 @@ def program(*arguments: str, folder: Path, **environ: str) -> Iterator[Program]:
 
 
 def post(url: str) -> str:
-    """The id of the delivery that a view made."""
+    """Call a view that makes a delivery; returns its id."""
     request = urllib.request.Request(url, b"", method="POST")
     with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
         assert answer.status == 202
@@ -113,37 +113,37 @@ def post(url: str) -> str:
 
 
 async def assert_done(database: str, id: str, workers: int = 1) -> None:
-    """It is completed, and its worker has stopped gracefully."""
+    """The delivery is completed, and its workers have stopped gracefully."""
     async with App(database, environment={}) as app:
         assert (await app.get(id)).state == "completed"
-        assert [each.ended_how for each in await app.workers.all()] == ["stopped"] * workers
+        assert [each.ended_how for each in await app.workers.list()] == ["stopped"] * workers
 
 
 async def test_fastapi(database_url: str, tmp_path: Path) -> None:
-    written("FastAPI", tmp_path)
+    write_files("FastAPI", tmp_path)
     command = ("-m", "uvicorn", "shop:app", "--port", "0")
     with program(*command, folder=tmp_path, DULY_DATABASE=database_url) as server:
         url = server.line_with(r"running on (http://\S+)")[1]
         id = post(f"{url}/users/Ada")
         server.line_with("welcome Ada")
-        # uvicorn ends by the signal itself, once it has stopped.
+        # uvicorn raises the signal again after it has stopped.
         assert server.end() in (0, -signal.SIGTERM)
     await assert_done(database_url, id)
 
 
 async def test_fastapi_does_not_start_without_its_worker(tmp_path: Path) -> None:
-    written("FastAPI", tmp_path)
-    away = "postgresql://127.0.0.1:9/none"
+    write_files("FastAPI", tmp_path)
+    unreachable = "postgresql://127.0.0.1:9/none"
     command = ("-m", "uvicorn", "shop:app", "--port", "0")
-    with program(*command, folder=tmp_path, DULY_DATABASE=away) as server:
+    with program(*command, folder=tmp_path, DULY_DATABASE=unreachable) as server:
         server.line_with("StoreUnavailable")
         server.line_with("startup failed")
         assert server.process.wait(DEADLINE_SECONDS) == 3
 
 
 def django_project(folder: Path, database: str) -> None:
-    """What `django-admin startproject` and `startapp` would make, as far as it is needed."""
-    written("Django", folder, store="SQLite" if database.startswith("sqlite") else "PostgreSQL")
+    """The files of `django-admin startproject` and `startapp` that the test needs."""
+    write_files("Django", folder, store="SQLite" if database.startswith("sqlite") else "PostgreSQL")
     for package in ("shop", "shop/management", "shop/management/commands"):
         (folder / package / "__init__.py").touch()
     own: dict[str, str | int | None]
@@ -178,7 +178,7 @@ async def test_django(database_url: str, tmp_path: Path) -> None:
 
 
 async def test_flask(database_url: str, tmp_path: Path) -> None:
-    written("Flask", tmp_path)
+    write_files("Flask", tmp_path)
     serve = ("-m", "duly", "serve", "tasks:app", "--port", "0")
     with program(*serve, folder=tmp_path, DULY_DATABASE=database_url) as worker:
         api = worker.line_with(r"listens on (http://[^\s\",]+)")[1]

@@ -1,4 +1,4 @@
-"""The README's five minutes as they are written there: its own commands, typed into bash."""
+"""The commands of the README's "Five minutes" and of the docs, run in bash."""
 
 import json
 import os
@@ -20,16 +20,16 @@ from tests.surfaces.processes import DEADLINE_SECONDS, Home, environment
 ROOT = Path(__file__).parents[3]
 DONE = "-- done:"
 SERVER, RECEIVER = "8787", "9000"
-"""The ports that the docs write."""
-LACKING = [each for each in ("bash", "curl", "make") if shutil.which(each) is None]
+"""The ports in the docs."""
+MISSING = [each for each in ("bash", "curl", "make") if shutil.which(each) is None]
 
 pytestmark = pytest.mark.skipif(
-    bool(LACKING) and "CI" not in os.environ, reason=f"there is no {LACKING}"
+    bool(MISSING) and "CI" not in os.environ, reason=f"not installed: {MISSING}"
 )
 
 
 class Terminal:
-    """A bash in which commands are typed, in a folder where make has installed duly."""
+    """A bash in a folder where make has installed duly."""
 
     def __init__(self, folder: Path, more: dict[str, str]) -> None:
         self._bash = subprocess.Popen(
@@ -39,25 +39,25 @@ class Terminal:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=folder,
-            env=newcomers({"CURL_HOME": str(folder), **more}),
+            env=clean_environment({"CURL_HOME": str(folder), **more}),
             start_new_session=True,
         )
 
     def type(self, command: str) -> None:
-        """Begin a command."""
+        """Start a command."""
         assert self._bash.stdin is not None
         self._bash.stdin.write(f"{command}\nprintf '\\n{DONE} %d\\n' $?\n")
         self._bash.stdin.flush()
 
     def run(self, command: str) -> str:
-        """What a command printed, which has to succeed."""
+        """Run a command that has to succeed; returns its output."""
         self.type(command)
         *printed, last = self._lines_to(DONE)
         assert last.split() == [*DONE.split(), "0"], (command, printed)
         return "".join(printed)
 
     def line_with(self, text: str) -> str:
-        """The next line that holds the text; waits until it comes."""
+        """Wait for the next line that contains the text."""
         return self._lines_to(text)[-1]
 
     def _lines_to(self, text: str) -> list[str]:
@@ -72,7 +72,7 @@ class Terminal:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Ctrl-C, and all that runs here ends."""
+        """End everything that runs here with Ctrl-C."""
         os.killpg(self._bash.pid, signal.SIGINT)
         try:
             self._bash.communicate(timeout=DEADLINE_SECONDS)
@@ -81,15 +81,15 @@ class Terminal:
             raise
 
 
-def newcomers(more: dict[str, str]) -> dict[str, str]:
-    """An environment that knows nothing of the make that runs these tests."""
+def clean_environment(more: dict[str, str]) -> dict[str, str]:
+    """The environment without variables of the make that runs these tests."""
     ours = environment(more)
     return {name: ours[name] for name in ours if not name.startswith("MAKE") and name != "PYTHON"}
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A folder that make takes for a clone in which it has installed all."""
+    """A folder that looks to make like a clone with everything installed."""
     folder = tmp_path / "clone"
     duly = folder / ".venv/bin/duly"
     duly.parent.mkdir(parents=True)
@@ -98,7 +98,7 @@ def clone(tmp_path: Path) -> Path:
     for each in ("Makefile", "pyproject.toml"):
         shutil.copyfile(ROOT / each, folder / each)
     (folder / ".venv/.served-with-python3").touch()
-    # At no terminal it would tell how far it is, and an answer is an answer to it, whichever.
+    # Without a terminal curl prints its progress, and by default HTTP errors are no failure.
     (folder / ".curlrc").write_text("silent\nshow-error\nfail\n")
     return folder
 
@@ -111,7 +111,7 @@ def section(name: str) -> str:
 
 
 def blocks(text: str, ports: dict[str, int]) -> list[str]:
-    """The shell blocks of a text, with other ports."""
+    """The shell blocks of a text, with free ports."""
     for written, free in ports.items():
         text = re.sub(rf"(:|--port ){written}\b", rf"\g<1>{free}", text)
     return re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
@@ -121,16 +121,16 @@ def commands(block: str) -> list[str]:
     return re.split(r"(?<!\\)\n", block.strip())
 
 
-def asked_until(terminal: Terminal, command: str, is_so: Callable[[Any], bool]) -> Any:
-    """The document that a command prints, typed again until it is so."""
-    while not is_so(found := json.loads(terminal.run(command))):
+def run_until(terminal: Terminal, command: str, condition: Callable[[Any], bool]) -> Any:
+    """Repeat a command until the condition holds for its document; returns the document."""
+    while not condition(found := json.loads(terminal.run(command))):
         pass
     return found
 
 
 @pytest.mark.requirement("S1", "S6", "C10")
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_a_newcomer_gets_to_a_delivered_webhook_and_a_paused_schedule(
+def test_five_minutes_lead_to_a_delivered_webhook_and_a_paused_schedule(
     request: pytest.FixtureRequest, clone: Path, store: str
 ) -> None:
     ports = {SERVER: free_port(), RECEIVER: free_port()}
@@ -156,9 +156,9 @@ def test_a_newcomer_gets_to_a_delivered_webhook_and_a_paused_schedule(
 def with_commands(terminal: Terminal, receiver: Terminal, block: str) -> None:
     path, send, add, pause, show = commands(block)
     terminal.run(path)
-    told = terminal.run(send)
-    assert re.search(r"attempt 1: status 200 .*; completed$", told, re.MULTILINE)
-    id = re.findall(r"^(\S+) completed$", told, re.MULTILINE)[0]
+    output = terminal.run(send)
+    assert re.search(r"attempt 1: status 200 .*; completed$", output, re.MULTILINE)
+    id = re.findall(r"^(\S+) completed$", output, re.MULTILINE)[0]
     assert re.search(rf"POST /  {id}  attempt 1  verified  answered 200", receiver.line_with(id))
     receiver.line_with('"hello": "world"')
     assert "every second" in terminal.run(add)
@@ -175,18 +175,18 @@ def with_curl(terminal: Terminal, receiver: Terminal, block: str) -> None:
     id = json.loads(terminal.run(deliver))["id"]
     assert f"{id}  attempt 1  verified  answered 200" in receiver.line_with(id)
     receiver.line_with('"hello": "curl"')
-    page = asked_until(terminal, latest, lambda found: found["items"][0]["state"] == "completed")
+    page = run_until(terminal, latest, lambda found: found["items"][0]["state"] == "completed")
     assert page["items"][0]["id"] == id
     assert json.loads(terminal.run(put))["change"] == "created"
     receiver.line_with('"schedule": "tock"')
     assert json.loads(terminal.run(pause))["state"] == "paused"
     found = json.loads(terminal.run(get))
     assert (found["state"], found["next_at"]) == ("paused", None)
-    makes_nothing_while_another_does(terminal, get)
+    assert_only_tock_runs(terminal, get)
 
 
-def makes_nothing_while_another_does(terminal: Terminal, get: str) -> None:
-    """What there is of `tick` was due before its pause, and there is a `tock` from after it."""
+def assert_only_tock_runs(terminal: Terminal, get: str) -> None:
+    """`tick` has no delivery that was due after its pause, and `tock` has one."""
     paused_at = json.loads(terminal.run(get.replace("tock", "tick")))["paused_at"]
     pages = {
         name: terminal.run(get.replace("/schedules/tock", f"/deliveries?schedule={name}"))
@@ -201,7 +201,7 @@ def due_moments(page: str) -> list[datetime]:
 
 
 @pytest.mark.requirement("S2")
-def test_every_curl_in_the_docs_is_answered(clone: Path) -> None:
+def test_every_curl_in_the_docs_succeeds(clone: Path) -> None:
     home = Home(clone, f"sqlite:///{clone}/duly.db")
     path = {"PATH": f"{clone}/.venv/bin:{os.environ['PATH']}"}
     with home.serving("duly_birthday:app") as server, Terminal(clone, path) as terminal:

@@ -1,4 +1,4 @@
-"""Endpoints that take nothing: seen for what they are, mended, recovered and removed."""
+"""Endpoints that fail: how they are shown, recovered and removed."""
 
 import asyncio
 import signal
@@ -18,20 +18,22 @@ LOCAL = {"DULY_EGRESS_ALLOW": "127.0.0.1"}
 NOWHERE = "http://127.0.0.1:9/"
 
 
-def when(home: Home, is_so: Callable[[Any], bool], *command: str) -> Any:
-    """What a command answers once it is so; asks until it is."""
+def run_until(home: Home, condition: Callable[[Any], bool], *command: str) -> Any:
+    """Repeat a command until the condition holds for its document; returns the document."""
     for _ in range(100):
-        if is_so(found := home.json(*command)):
+        if condition(found := home.json(*command)):
             return found
     raise AssertionError(found)
 
 
-def circuit_of(home: Home, state: str) -> Any:
-    return when(home, lambda it: it["circuit"]["state"] == state, "endpoints", "show", "billing")
+def run_until_circuit(home: Home, state: str) -> Any:
+    return run_until(
+        home, lambda it: it["circuit"]["state"] == state, "endpoints", "show", "billing"
+    )
 
 
 @pytest.mark.requirement("C8")
-def test_deliveries_to_a_paused_endpoint_say_so_and_go_when_it_is_resumed(home: Home) -> None:
+def test_deliveries_to_a_paused_endpoint_wait_until_it_is_resumed(home: Home) -> None:
     with home.listening("--json") as there, home.serving(environ=LOCAL):
         home.ok("endpoints", "add", "billing", there.url, environ=LOCAL)
         assert home.ok("endpoints", "pause", "billing", "--reason", "holidays") == "billing paused"
@@ -45,8 +47,8 @@ def test_deliveries_to_a_paused_endpoint_say_so_and_go_when_it_is_resumed(home: 
         assert found["waits"].endswith("(holidays); duly endpoints resume billing")
         (stuck,) = home.json("stuck")["items"]
         assert (stuck["id"], stuck["why"]) == (id, found["waits"])
-        told = home.ok("deliveries", "show", id)
-        assert f"billing, {there.url}" in told
+        output = home.ok("deliveries", "show", id)
+        assert f"billing, {there.url}" in output
         shown = home.ok("endpoints", "show", "billing")
         assert "try: duly endpoints resume billing" in shown
         assert "holidays" in shown
@@ -56,12 +58,12 @@ def test_deliveries_to_a_paused_endpoint_say_so_and_go_when_it_is_resumed(home: 
 
 
 @pytest.mark.requirement("F9", "C8")
-def test_an_open_circuit_is_seen_and_closed_by_a_resume(home: Home) -> None:
+def test_an_open_circuit_is_shown_and_closed_by_a_resume(home: Home) -> None:
     with home.serving(environ=LOCAL):
         home.ok("endpoints", "add", "billing", NOWHERE, environ=LOCAL)
         for _ in range(5):
             home.ok("send", "billing")
-        opened = circuit_of(home, "open")
+        opened = run_until_circuit(home, "open")
         assert opened["circuit"]["failures"] >= 5
         assert opened["circuit"]["failing_since"] <= opened["circuit"]["opened_at"]
         assert opened["circuit"]["probe_at"] > opened["circuit"]["opened_at"]
@@ -80,16 +82,16 @@ def test_an_open_circuit_is_seen_and_closed_by_a_resume(home: Home) -> None:
 
 
 @pytest.mark.requirement("F9")
-def test_the_circuit_of_a_plain_url_is_seen_too(home: Home) -> None:
+def test_the_circuit_of_a_plain_url_is_shown_too(home: Home) -> None:
     with home.serving(environ=LOCAL):
         ids = [home.ok("send", NOWHERE, environ=LOCAL) for _ in range(5)]
-        found = when(home, lambda it: it["waits"], "deliveries", "show", ids[0])
+        found = run_until(home, lambda it: it["waits"], "deliveries", "show", ids[0])
     assert found["waits"].startswith("http://127.0.0.1:9 failed too often in a row")
     assert found["endpoint"] is None
 
 
 @pytest.mark.requirement("C5")
-def test_410_disables_and_what_died_of_it_is_recovered(home: Home) -> None:
+def test_410_disables_an_endpoint_and_its_dead_letters_can_be_recovered(home: Home) -> None:
     with home.listening("--json", "--fail", "410") as there, home.serving(environ=LOCAL) as server:
         home.ok("endpoints", "add", "billing", there.url, environ=LOCAL)
         id = home.ok("send", "billing", "--data", "1")
@@ -101,9 +103,9 @@ def test_410_disables_and_what_died_of_it_is_recovered(home: Home) -> None:
         assert counted.pop("since") > "2026"
         assert counted == {"name": "billing", "dead": 1, "retried": 0, "dry_run": True}
         assert home.ok(*recover, "2199-01-01T00:00Z", "--yes") == "0 of 0 retried"
-        asked = home.duly(*recover, "1h", stdin="n\n")
-        assert "billing has 1 dead letters since 20" in asked.stderr
-        assert asked.stdout == "0 of 1 retried\n"
+        declined = home.duly(*recover, "1h", stdin="n\n")
+        assert "billing has 1 dead letters since 20" in declined.stderr
+        assert declined.stdout == "0 of 1 retried\n"
         done = home.duly(*recover, "1h", "--yes")
         assert done.stdout == "1 of 1 retried\n"
         assert "they wait: endpoint billing is disabled since" in done.stderr
@@ -112,38 +114,38 @@ def test_410_disables_and_what_died_of_it_is_recovered(home: Home) -> None:
         assert "(it answered 410 Gone); duly endpoints resume billing" in stuck["why"]
         home.ok("endpoints", "resume", "billing")
         assert [there.document()["answer"] for _ in range(2)] == [410, 200]
-        end = when(home, lambda it: it["state"] == "completed", "deliveries", "show", id)
+        end = run_until(home, lambda it: it["state"] == "completed", "deliveries", "show", id)
     assert [each["by"] for each in end["transitions"][1:]] == ["dead", "retried", "completed"]
     assert [each["outcome"] for each in end["attempts"]] == ["dead", "completed"]
 
 
-async def test_a_recovery_keeps_its_rate_and_goes_on_where_it_was_stopped(home: Home) -> None:
+async def test_a_recovery_keeps_its_rate_and_can_be_continued(home: Home) -> None:
     with home.listening("--answer", "404") as there, home.serving(environ=LOCAL):
         home.ok("endpoints", "add", "billing", there.url, environ=LOCAL)
         async with home.app() as app:
             await app.deliver_many([(duly.endpoint("billing"), n) for n in range(12)])
         recover = ("endpoints", "recover", "billing", "--since", "1h")
-        when(home, lambda it: it["dead"] == 12, *recover, "--dry-run")
+        run_until(home, lambda it: it["dead"] == 12, *recover, "--dry-run")
     with home.running(*recover, "--rate", "5", "--yes") as running:
         async with home.app() as app, asyncio.timeout(DEADLINE_SECONDS):
             while len(await app.list(state="pending")) < 5:
                 pass
         running.signal(signal.SIGINT)
         assert running.end() == 128 + signal.SIGINT
-    (said,) = [line for line in running.log if line.startswith("stopped after ")]
-    assert "for the rest: duly endpoints recover billing --since 20" in said
+    (stop_line,) = [line for line in running.log if line.startswith("stopped after ")]
+    assert "for the rest: duly endpoints recover billing --since 20" in stop_line
     assert "Traceback" not in "".join(running.log)
-    stopped = int(said.split()[2].rstrip(";"))
-    again = said.split("duly ")[1].split()
-    assert home.ok(*again, "--yes") == f"{12 - stopped} of {12 - stopped} retried"
+    stopped = int(stop_line.split()[2].rstrip(";"))
+    continued = stop_line.split("duly ")[1].split()
+    assert home.ok(*continued, "--yes") == f"{12 - stopped} of {12 - stopped} retried"
 
 
 @pytest.mark.requirement("C5", "C7")
-async def test_a_test_tells_what_came_back(home: Home) -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_a_test_prints_the_answer(home: Home) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer(500 if len(there.taken) > 1 else 201, b"\x1b[31mhello"))
 
-    async with receiver(talk) as there:
+    async with receiver(respond) as there:
         home.ok("endpoints", "add", "billing", there.url(), environ=LOCAL)
         home.ok("endpoints", "pause", "billing")
         test = ("endpoints", "test", "billing")
@@ -165,22 +167,22 @@ async def test_a_test_tells_what_came_back(home: Home) -> None:
 
 
 @pytest.mark.requirement("C8")
-async def test_one_that_deliveries_wait_for_is_removed_with_them_or_not_at_all(home: Home) -> None:
+async def test_an_endpoint_with_waiting_deliveries_is_removed_only_with_them(home: Home) -> None:
     home.ok("endpoints", "add", "billing", URL)
     id = home.ok("send", "billing", "--in", "1h")
     remove = ("endpoints", "remove", "billing")
     refused = home.duly(*remove, "--yes")
     assert (refused.returncode, refused.stdout) == (5, "")
     assert "1 deliveries wait for endpoint 'billing'" in refused.stderr
-    asked = home.duly(*remove, "--cancel-waiting", stdin="n\n")
-    assert asked.stdout == "billing kept\n"
-    assert f"sends to {URL}, and 1 deliveries wait for it; they are cancelled" in asked.stderr
+    declined = home.duly(*remove, "--cancel-waiting", stdin="n\n")
+    assert declined.stdout == "billing kept\n"
+    assert f"sends to {URL}, and 1 deliveries wait for it; they are cancelled" in declined.stderr
     assert home.json(*remove, "--cancel-waiting", "--yes") == {"name": "billing", "removed": True}
     assert (await home.find(id)).state == "cancelled"
     assert home.duly("endpoints", "show", "billing").returncode == 3
 
 
-async def test_one_that_a_schedule_sends_to_keeps_what_waits(home: Home) -> None:
+async def test_an_endpoint_of_a_schedule_is_not_removed(home: Home) -> None:
     home.ok("endpoints", "add", "billing", URL)
     async with home.app() as app:
         await app.schedule("hourly", duly.every("1h"), duly.endpoint("billing"))
@@ -192,15 +194,15 @@ async def test_one_that_a_schedule_sends_to_keeps_what_waits(home: Home) -> None
     assert kept["state"] == "pending"
 
 
-async def test_removing_waits_for_what_is_under_way(home: Home) -> None:
+async def test_a_removal_waits_for_running_attempts(home: Home) -> None:
     begun, enough = asyncio.Event(), asyncio.Event()
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         begun.set()
         await enough.wait()
         writer.write(answer(200))
 
-    async with receiver(talk) as there:
+    async with receiver(respond) as there:
         with home.serving(environ=LOCAL):
             home.ok("endpoints", "add", "billing", there.url(), environ=LOCAL)
             under_way = home.ok("send", "billing")
@@ -216,25 +218,27 @@ async def test_removing_waits_for_what_is_under_way(home: Home) -> None:
     assert (await home.find(waiting)).state == "cancelled"
 
 
-async def test_what_is_left_of_a_removed_endpoint_is_stuck_until_it_is_back(home: Home) -> None:
+async def test_deliveries_to_a_removed_endpoint_are_stuck_until_it_is_added_again(
+    home: Home,
+) -> None:
     with home.listening("--fail", "404") as there, home.serving(environ=LOCAL):
         home.ok("endpoints", "add", "billing", there.url, environ=LOCAL)
         id = home.ok("send", "billing")
-        when(home, lambda it: it["state"] == "dead", "deliveries", "show", id)
+        run_until(home, lambda it: it["state"] == "dead", "deliveries", "show", id)
         home.ok("endpoints", "remove", "billing", "--yes")
         home.ok("deliveries", "retry", id)
         (stuck,) = home.json("stuck")["items"]
-        said = "endpoint billing no longer exists; add it again: duly endpoints add billing URL"
-        assert (stuck["id"], stuck["why"]) == (id, said)
+        why = "endpoint billing no longer exists; add it again: duly endpoints add billing URL"
+        assert (stuck["id"], stuck["why"]) == (id, why)
         found = home.json("deliveries", "show", id)
-        assert (found["waits"], found["endpoint"]) == (said, {"name": "billing", "url": None})
+        assert (found["waits"], found["endpoint"]) == (why, {"name": "billing", "url": None})
         assert "billing, removed" in home.ok("deliveries", "show", id)
         home.ok("endpoints", "add", "billing", there.url, environ=LOCAL)
-        when(home, lambda it: it["state"] == "completed", "deliveries", "show", id)
+        run_until(home, lambda it: it["state"] == "completed", "deliveries", "show", id)
 
 
 @pytest.mark.requirement("C5", "S6")
-async def test_an_answer_with_a_broken_body_is_completed_and_its_oddity_is_shown(
+async def test_an_answer_with_a_broken_body_is_completed_and_the_problem_is_shown(
     home: Home,
 ) -> None:
     cut = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf"

@@ -1,4 +1,4 @@
-"""The secrets of endpoints: rotated with an overlap, sealed and resealed, and never told."""
+"""The secrets of endpoints: rotated with an overlap, sealed, resealed, and never shown."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ def sealed(*keys: str) -> dict[str, str]:
 
 
 def signed_with(home: Home, secret: str, environ: dict[str, str] | None = None) -> bool:
-    """Whether a test message to the endpoint `billing` is signed with the secret."""
+    """Whether a test message to the endpoint `billing` has a signature with the secret."""
     with home.listening("--json", "--secret", secret) as there:
         environ = LOCAL | (environ or {})
         home.ok("endpoints", "edit", "billing", "--url", there.url, environ=environ)
@@ -38,9 +38,9 @@ def test_after_a_rotation_both_secrets_sign_for_a_while(home: Home) -> None:
     assert (present["signs_until"], before["signs_until"] > "2026") == (None, True)
     assert signed_with(home, new)
     assert signed_with(home, old)
-    again = home.json("endpoints", "rotate", "billing", "--overlap", "0s")
-    assert len(again["secrets"]) == 1
-    assert signed_with(home, again["secret"])
+    rotated = home.json("endpoints", "rotate", "billing", "--overlap", "0s")
+    assert len(rotated["secrets"]) == 1
+    assert signed_with(home, rotated["secret"])
     assert not signed_with(home, old)
 
 
@@ -80,15 +80,15 @@ def test_a_reseal_of_everything_includes_the_headers_of_plain_urls(home: Home) -
 
 
 @pytest.mark.requirement("C6")
-def test_the_database_holds_no_secret_once_it_is_sealed(sqlite_home: Home) -> None:
+def test_the_database_contains_no_sealed_secret_in_plain(sqlite_home: Home) -> None:
     secret = sqlite_home.ok("endpoints", "add", "billing", URL, environ=sealed(FIRST))
-    kept = b"".join(each.read_bytes() for each in sqlite_home.folder.glob("duly.db*"))
-    assert b"billing" in kept
-    assert secret.removeprefix("whsec_").encode() not in kept
+    stored = b"".join(each.read_bytes() for each in sqlite_home.folder.glob("duly.db*"))
+    assert b"billing" in stored
+    assert secret.removeprefix("whsec_").encode() not in stored
 
 
 @pytest.mark.requirement("C6")
-def test_a_secret_whose_key_is_lost_is_named_and_stops_no_other(home: Home) -> None:
+def test_a_secret_with_a_lost_key_is_reported_and_the_others_are_resealed(home: Home) -> None:
     home.ok("endpoints", "add", "lost", URL, environ=sealed(FIRST))
     home.ok("endpoints", "add", "plain", URL)
     done = home.duly("endpoints", "reseal", "--all", "--json", environ=sealed(SECOND))
@@ -113,9 +113,9 @@ def test_a_secret_whose_key_is_lost_is_named_and_stops_no_other(home: Home) -> N
 def test_the_doctor_warns_of_plain_secrets_and_fails_on_lost_keys(home: Home) -> None:
     home.ok("endpoints", "add", "plain", URL)
     assert verdicts(home) == {"plain secrets": "warning", "unreadable secrets": "ok"}
-    told = home.ok("doctor")
-    assert "1 endpoints: plain" in told
-    assert "duly endpoints reseal --all" in told
+    output = home.ok("doctor")
+    assert "1 endpoints: plain" in output
+    assert "duly endpoints reseal --all" in output
     home.ok("endpoints", "reseal", "plain", environ=sealed(FIRST))
     assert verdicts(home, sealed(FIRST)) == {"plain secrets": "ok", "unreadable secrets": "ok"}
     assert verdicts(home) == {"plain secrets": "ok", "unreadable secrets": "failed"}
@@ -137,9 +137,9 @@ def test_settings_hide_secrets_wherever_they_come_from(sqlite_home: Home) -> Non
     shown = sqlite_home.ok("config", "show", "--json", environ=environ)
     found = {each["name"]: each["value"] for each in json.loads(shown)["items"]}
     assert (found["webhook_secret"], found["secret_key"]) == ("***", "***")
-    told = shown + sqlite_home.ok("config", "show", environ=environ)
-    assert secret not in told
-    assert FIRST not in told
+    output = shown + sqlite_home.ok("config", "show", environ=environ)
+    assert secret not in output
+    assert FIRST not in output
     sqlite_home.write("duly.toml", f'secret_key = ["{FIRST}"]\n')
     wrong = sqlite_home.duly("config", "show")
     assert wrong.returncode == 2

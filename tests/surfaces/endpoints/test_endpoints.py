@@ -1,4 +1,4 @@
-"""`duly endpoints`: what an operator sees of endpoints, says of them, and is refused."""
+"""`duly endpoints`: add, list, show and edit endpoints, and refused input."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def add(home: Home, *names: str) -> None:
 
 
 @pytest.mark.requirement("C6")
-def test_a_new_secret_is_printed_once_and_never_again(home: Home) -> None:
+def test_a_new_secret_is_printed_only_once(home: Home) -> None:
     done = home.duly("endpoints", "add", "billing", URL, *HEADERS)
     secret = done.stdout.strip()
     assert done.returncode == 0
@@ -40,7 +40,7 @@ def test_a_new_secret_is_printed_once_and_never_again(home: Home) -> None:
 
 
 @pytest.mark.requirement("C6")
-def test_a_secret_that_was_given_is_not_printed_for_people(sqlite_home: Home) -> None:
+def test_a_given_secret_is_printed_only_as_json(sqlite_home: Home) -> None:
     sqlite_home.write("secret", f"{OWN}\n")
     given = (("a", OWN, ""), ("b", "@secret", ""), ("c", "-", OWN))
     for name, secret, stdin in given:
@@ -50,7 +50,7 @@ def test_a_secret_that_was_given_is_not_printed_for_people(sqlite_home: Home) ->
 
 
 @pytest.mark.requirement("C8", "F9")
-def test_one_is_shown_with_all_its_facts(home: Home) -> None:
+def test_an_endpoint_is_shown_with_all_its_fields(home: Home) -> None:
     home.ok(
         "endpoints", "add", "billing", URL, "--description", "Invoices", "--method", "put",
         "--timeout", "5s", "--rate", "50", "--in-flight", "10", *HEADERS,
@@ -66,15 +66,15 @@ def test_one_is_shown_with_all_its_facts(home: Home) -> None:
         "waiting": 0, "under_way": 0, "secrets": [{"sealed_with": None, "signs_until": None}],
         "secrets_problem": None, "version": 1,
     }  # fmt: skip
-    told = home.ok("endpoints", "show", "billing")
+    output = home.ok("endpoints", "show", "billing")
     for part in (
         "Invoices", f"PUT {URL}", "Authorization: ***, X-Team: 7", "50 a second", "5s",
         "after 30s, after 2m, after 10m, at most 4 attempts", "stored plain",
     ):  # fmt: skip
-        assert part in told
+        assert part in output
 
 
-def test_a_list_goes_by_name_and_counts_what_waits(home: Home) -> None:
+def test_a_list_is_ordered_by_name_and_counts_waiting_deliveries(home: Home) -> None:
     add(home, "a", "b", "c")
     home.ok("endpoints", "pause", "b")
     for _ in range(2):
@@ -92,7 +92,7 @@ def test_a_list_goes_by_name_and_counts_what_waits(home: Home) -> None:
 
 
 @pytest.mark.requirement("C8")
-def test_an_edit_changes_what_is_given_and_takes_limits_away(home: Home) -> None:
+def test_an_edit_changes_only_the_given_fields_and_can_remove_limits(home: Home) -> None:
     home.ok("endpoints", "add", "billing", URL, "--rate", "5", "--in-flight", "3", *HEADERS)
     edit = ("endpoints", "edit", "billing")
     assert home.ok(*edit, "--timeout", "7s", "-H", "x-team: 8") == "billing edited, version 2"
@@ -109,7 +109,7 @@ def test_an_edit_changes_what_is_given_and_takes_limits_away(home: Home) -> None
     assert "any number" in home.ok("endpoints", "show", "billing")
 
 
-async def test_every_move_is_in_the_audit_trail_without_secrets(home: Home) -> None:
+async def test_every_change_is_audited_without_secrets(home: Home) -> None:
     secret = home.ok("endpoints", "add", "billing", URL)
     home.ok("endpoints", "edit", "billing", "-H", "X-Token: hunter2")
     home.ok("endpoints", "pause", "billing", "--reason", "holidays")
@@ -169,17 +169,17 @@ def billing(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return home
 
 
-@pytest.mark.parametrize(("arguments", "said"), BAD)
+@pytest.mark.parametrize(("arguments", "message"), BAD)
 def test_bad_input_is_refused_with_code_2_and_names_the_field(
-    billing: Home, arguments: tuple[str, ...], said: str
+    billing: Home, arguments: tuple[str, ...], message: str
 ) -> None:
     done = billing.duly("endpoints", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert "hunter2" not in done.stderr
 
 
-def test_what_was_refused_changed_nothing(billing: Home) -> None:
+def test_refused_commands_changed_nothing(billing: Home) -> None:
     (found,) = billing.json("endpoints", "list")["items"]
     assert (found["name"], found["version"]) == ("billing", 1)
 

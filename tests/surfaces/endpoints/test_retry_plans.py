@@ -27,7 +27,7 @@ PRESET = {"type": "delays", "seconds": [30.0, 120.0, 600.0]}
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory, sqlite_schema: Path) -> Iterator[Sides]:
-    """One server for all, on the store that is no matter here."""
+    """One server for all tests, on SQLite because the store does not matter here."""
     folder = tmp_path_factory.mktemp("plans")
     (folder / "duly.db").write_bytes(sqlite_schema.read_bytes())
     with both_sides(Home(folder, f"sqlite:///{folder}/duly.db")) as found:
@@ -35,7 +35,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory, sqlite_schema: Path) -> Iter
 
 
 @pytest.mark.parametrize("side", ["store", "server"])
-def test_a_delivery_has_the_plan_that_was_said(sides: Sides, side: str) -> None:
+def test_a_delivery_has_the_given_plan(sides: Sides, side: str) -> None:
     run = getattr(sides, side)
     done = run("deliver", "log", "--after", "1d", "--retry", PLAN, "--json")
     assert done.code == 0, done.err
@@ -45,7 +45,7 @@ def test_a_delivery_has_the_plan_that_was_said(sides: Sides, side: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["store", "server"])
-def test_a_webhook_says_how_often_it_is_tried(sides: Sides, side: str) -> None:
+def test_the_output_for_a_webhook_has_the_number_of_attempts(sides: Sides, side: str) -> None:
     done = getattr(sides, side)(
         "send", "http://127.0.0.1:9/", "--after", "1d", "--retry", "delays:1,2"
     )
@@ -53,21 +53,19 @@ def test_a_webhook_says_how_often_it_is_tried(sides: Sides, side: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["store", "server"])
-def test_a_schedule_has_the_plan_that_was_said(sides: Sides, side: str) -> None:
+def test_a_schedule_has_the_given_plan(sides: Sides, side: str) -> None:
     run, add = getattr(sides, side), ("schedules", "add", f"by-{side}", "log", "--every", "1d")
     assert run(*add, "--retry", PLAN).code == 0
     shown = run("schedules", "show", f"by-{side}", "--json").out
     assert json.loads(shown)["retry"] == DOCUMENT
     assert WORDS in run("schedules", "show", f"by-{side}").out
-    assert run(*add).code == 0, "what is not given goes back to its default"
+    assert run(*add).code == 0, "an omitted plan is the default"
     shown = run("schedules", "show", f"by-{side}", "--json").out
     assert json.loads(shown)["retry"] is None
 
 
 @pytest.mark.parametrize("side", ["store", "server"])
-def test_an_endpoint_has_the_plan_that_was_said_until_it_is_taken_away(
-    sides: Sides, side: str
-) -> None:
+def test_an_endpoint_has_the_given_plan_until_it_is_removed(sides: Sides, side: str) -> None:
     run, name = getattr(sides, side), f"by-{side}"
     assert run("endpoints", "add", name, "http://127.0.0.1:9/", "--retry", "none").code == 0
     assert json.loads(run("endpoints", "show", name, "--json").out)["retry"] == {"type": "none"}

@@ -1,4 +1,4 @@
-"""`duly doctor`: each verdict on the facts, and the doctor's own exit codes."""
+"""`duly doctor`: the verdict of each check, and the exit codes."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -37,14 +37,14 @@ SQLITE = {
 }
 
 
-def ill(checks: list[Check]) -> dict[str, CheckResult]:
+def problems(checks: list[Check]) -> dict[str, CheckResult]:
     assert all(bool(each.remedy) is (each.verdict is not CheckResult.OK) for each in checks)
     return {each.name: each.verdict for each in checks if each.verdict is not CheckResult.OK}
 
 
-def test_good_facts_are_well() -> None:
-    assert ill(postgres_checks(POSTGRES, timedelta())) == {}
-    assert ill(sqlite_checks(SQLITE)) == {}
+def test_good_settings_are_ok() -> None:
+    assert problems(postgres_checks(POSTGRES, timedelta())) == {}
+    assert problems(sqlite_checks(SQLITE)) == {}
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_good_facts_are_well() -> None:
         ("synchronous_commit", CheckResult.FAILED),
     ],
 )
-def test_postgres_that_may_lose_a_promise_is_ill(name: str, verdict: CheckResult) -> None:
-    assert ill(postgres_checks(POSTGRES | {name: "off"}, timedelta())) == {name: verdict}
+def test_unsafe_settings_of_postgres_are_reported(name: str, verdict: CheckResult) -> None:
+    assert problems(postgres_checks(POSTGRES | {name: "off"}, timedelta())) == {name: verdict}
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_postgres_that_may_lose_a_promise_is_ill(name: str, verdict: CheckResult
         ("integrity", "row 4 missing from index", "integrity"),
     ],
 )
-def test_sqlite_that_may_lose_a_promise_has_failed(fact: str, value: Any, name: str) -> None:
-    assert ill(sqlite_checks(SQLITE | {fact: value})) == {name: CheckResult.FAILED}
+def test_unsafe_settings_of_sqlite_have_failed(fact: str, value: Any, name: str) -> None:
+    assert problems(sqlite_checks(SQLITE | {fact: value})) == {name: CheckResult.FAILED}
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -87,7 +87,7 @@ def test_a_schema_that_is_behind_has_failed() -> None:
 
 
 def test_a_store_without_workers_is_a_warning() -> None:
-    assert ill(worker_checks([])) == {"workers": CheckResult.WARNING}
+    assert problems(worker_checks([])) == {"workers": CheckResult.WARNING}
 
 
 def by_name(document: Any) -> dict[str, str]:
@@ -116,8 +116,8 @@ def test_dead_workers_that_still_hold_work_are_a_warning() -> None:
         version="0.1.0",
         holding=3,
     )
-    assert set(ill(worker_checks([dead]))) == {"workers", "dead workers"}
-    assert ill(worker_checks([msgspec.structs.replace(dead, alive=True)])) == {}
+    assert set(problems(worker_checks([dead]))) == {"workers", "dead workers"}
+    assert problems(worker_checks([msgspec.structs.replace(dead, alive=True)])) == {}
 
 
 async def test_a_server_without_fsync_is_refused(sqlite_home: Home) -> None:

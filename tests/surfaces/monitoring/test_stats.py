@@ -1,4 +1,4 @@
-"""`duly stats`: the figures as people and programs read them."""
+"""`duly stats`, as text and as JSON."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.surfaces.processes import Home
 
 
 @pytest.mark.requirement("F11")
-async def test_figures_are_told_to_people_and_programs(home: Home) -> None:
+async def test_stats_are_printed_as_text_and_as_json(home: Home) -> None:
     async with home.app() as app:
         id = (await app.deliver("log", 1)).id
     found = home.json("stats")
@@ -17,13 +17,13 @@ async def test_figures_are_told_to_people_and_programs(home: Home) -> None:
         {"count": 0, "first": []},
         [],
     )
-    told = home.ok("stats", "--since", "1h30m")
-    assert "pending: 1" in told
-    assert f"{id} to log, due since " in told
+    output = home.ok("stats", "--since", "1h30m")
+    assert "pending: 1" in output
+    assert f"{id} to log, due since " in output
 
 
 @pytest.mark.requirement("S3")
-async def test_what_happened_is_told_step_by_step(sqlite_home: Home) -> None:
+async def test_a_series_has_counts_for_each_interval(sqlite_home: Home) -> None:
     async with sqlite_home.app() as app:
         await app.deliver("log", 1)
     points = sqlite_home.json("stats", "--series", "--since", "24h")["points"]
@@ -34,7 +34,7 @@ async def test_what_happened_is_told_step_by_step(sqlite_home: Home) -> None:
 
 
 @pytest.mark.parametrize("since", ["soon", "2026-11-15T09:00", "9999-01-01T00:00Z"])
-async def test_a_since_that_cannot_be_is_code_2(sqlite_home: Home, since: str) -> None:
+async def test_an_invalid_since_is_code_2(sqlite_home: Home, since: str) -> None:
     await sqlite_home.deliver("log")
     done = sqlite_home.duly("stats", "--since", since)
     assert done.returncode == 2

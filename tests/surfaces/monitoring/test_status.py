@@ -1,4 +1,4 @@
-"""`duly status`, `duly audit` and the pulse: how it stands, what drains, who changed what."""
+"""`duly status`, `duly audit`, `duly alerts`, and late work in the health of a server."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ async def gate(delivery):
 
 
 async def late_deliveries(home: Home, target: str, count: int) -> None:
-    """Deliveries that have been due for long."""
+    """Make deliveries that are long overdue."""
     async with home.app() as app:
         app.expect(target)
         for hours in range(count):
@@ -35,15 +35,15 @@ async def late_deliveries(home: Home, target: str, count: int) -> None:
 
 
 @pytest.mark.requirement("D12")
-async def test_late_work_is_told_while_it_waits_and_no_longer_once_it_drained(home: Home) -> None:
+async def test_late_work_is_shown_until_it_is_done(home: Home) -> None:
     await late_deliveries(home, "log", 3)
     waiting = home.json("status")
     assert waiting["recovering"] == {
         "count": 3, "oldest": "2025-12-31T00:00:00Z", "rate": None, "seconds_left": None,
     }  # fmt: skip
     assert waiting["workers"] == 0
-    told = home.ok("status")
-    assert "3 late, the oldest since 2025-12-31 00:00:00.000Z; not draining" in told
+    output = home.ok("status")
+    assert "3 late, the oldest since 2025-12-31 00:00:00.000Z; not draining" in output
     with home.serving() as server:
         for _ in range(3):
             server.wait_for("Logged")
@@ -52,7 +52,7 @@ async def test_late_work_is_told_while_it_waits_and_no_longer_once_it_drained(ho
 
 
 class Draining(VirtualClock):
-    """A clock under which deliveries go away while somebody waits for a second."""
+    """A clock that cancels deliveries during a sleep of a second or more."""
 
     def __init__(self) -> None:
         super().__init__(sleeping_moves_it=True)
@@ -61,13 +61,13 @@ class Draining(VirtualClock):
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds)
-        # The store sleeps too, but only ever for moments.
+        # The store sleeps too, but always for less than a second.
         while seconds >= 1 and self.leaving:
             await self.cancel(self.leaving.pop())
 
 
 @pytest.mark.requirement("D12")
-async def test_the_rate_is_what_went_down_between_two_looks(home: Home) -> None:
+async def test_the_rate_is_the_decrease_between_two_counts(home: Home) -> None:
     clock = Draining()
     app = App(home.database, clock=clock, environment={})
     app.expect("log")
@@ -82,7 +82,7 @@ async def test_the_rate_is_what_went_down_between_two_looks(home: Home) -> None:
     assert (found.count, found.rate, found.seconds_left) == (1, 3.0, 0.3)
 
 
-async def test_it_says_what_is_planned_next_and_from_which_zone_data(home: Home) -> None:
+async def test_status_has_the_next_planned_moment_and_the_zone_data(home: Home) -> None:
     async with home.app() as app:
         await app.schedule("far", duly.at("2040-01-01T00:00Z"), "log")
     found = home.json("status")
@@ -93,7 +93,7 @@ async def test_it_says_what_is_planned_next_and_from_which_zone_data(home: Home)
     assert found["store"] == kind
 
 
-async def test_a_planner_that_is_behind_is_told_by_how_much(home: Home) -> None:
+async def test_status_has_the_lag_of_the_planner(home: Home) -> None:
     app = App(home.database, clock=VirtualClock(), environment={})
     app.expect("log")
     async with app:
@@ -105,7 +105,7 @@ async def test_a_planner_that_is_behind_is_told_by_how_much(home: Home) -> None:
 
 
 @pytest.mark.requirement("D12")
-async def test_health_says_so_while_late_work_drains(home: Home) -> None:
+async def test_health_has_late_work_until_it_is_done(home: Home) -> None:
     home.write("shop.py", SHOP)
     os.mkfifo(home.folder / "gate")
     await late_deliveries(home, "gate", 3)
@@ -122,7 +122,7 @@ async def test_health_says_so_while_late_work_drains(home: Home) -> None:
         assert server.get("/health?verbose=true")[2]["recovering"] is None
 
 
-async def test_the_audit_says_who_changed_what(home: Home) -> None:
+async def test_the_audit_has_who_changed_what(home: Home) -> None:
     async with home.app() as app:
         await app.schedule("far", duly.at("2040-01-01T00:00Z"), "log")
     home.ok("schedules", "pause", "far", "--reason", "holidays")
@@ -136,23 +136,23 @@ async def test_the_audit_says_who_changed_what(home: Home) -> None:
 
 
 @pytest.mark.requirement("S4")
-async def test_alerts_are_listed_for_people_and_programs(home: Home) -> None:
+async def test_alerts_are_listed_as_text_and_as_json(home: Home) -> None:
     async with home.app() as app:
         assert home.json("alerts")["items"] == []
-        trouble = AlertCause(AlertKind.CIRCUIT_OPEN, "https://x.example.com", "it fails")
-        assert await app.store.alerts.raise_one(trouble)
+        cause = AlertCause(AlertKind.CIRCUIT_OPEN, "https://x.example.com", "it fails")
+        assert await app.store.alerts.raise_one(cause)
         (alert,) = await app.alerts.raised()
-        told = home.ok("alerts", "list")
-        assert told == home.ok("alerts")
-        assert "circuit_open" in told
-        assert "https://x.example.com" in told
+        output = home.ok("alerts", "list")
+        assert output == home.ok("alerts")
+        assert "circuit_open" in output
+        assert "https://x.example.com" in output
         await app.store.alerts.clear(alert)
     assert home.json("alerts")["items"] == []
     (over,) = home.json("alerts", "--all")["items"]
     assert (over["kind"], over["cleared_at"] is None) == ("circuit_open", False)
 
 
-async def test_it_counts_what_is_pending_those_behind_in_streams_too_and_what_is_dead(
+async def test_status_counts_pending_deliveries_with_queues_of_streams_and_dead_letters(
     home: Home,
 ) -> None:
     app = App(home.database, clock=VirtualClock(), environment={})
@@ -180,7 +180,7 @@ async def test_it_counts_what_is_pending_those_behind_in_streams_too_and_what_is
         found = await app.stats.status()
     pending = [each for each in everything if each.state == "pending"]
     assert (found.pending, found.dead, found.processing) == (len(pending), 2, 0) == (12, 2, 0)
-    told = home.ok("status")
-    assert [line.split() for line in told.splitlines()[2:5]] == [
+    output = home.ok("status")
+    assert [line.split() for line in output.splitlines()[2:5]] == [
         *(["pending", "12"], ["processing", "0"], ["dead", "2"]),
     ]

@@ -1,4 +1,4 @@
-"""`duly top`: one screen for programs, and at a terminal until q or Ctrl-C."""
+"""`duly top`: one screen without a terminal, and at a terminal until q or Ctrl-C."""
 
 import os
 import pty
@@ -14,7 +14,7 @@ from tests.surfaces.processes import DEADLINE_SECONDS, Home, environment
 
 
 @pytest.mark.requirement("S6")
-async def test_it_tells_rates_what_is_due_and_who_works(home: Home) -> None:
+async def test_it_shows_rates_due_deliveries_and_workers(home: Home) -> None:
     async with home.app() as app:
         await app.deliver("log", after=3600)
         await app.deliver("log", at=datetime.now(UTC) - timedelta(minutes=2))
@@ -28,7 +28,7 @@ async def test_it_tells_rates_what_is_due_and_who_works(home: Home) -> None:
 
 
 @pytest.mark.requirement("S6")
-async def test_what_is_no_terminal_gets_one_screen(home: Home) -> None:
+async def test_without_a_terminal_it_prints_one_screen(home: Home) -> None:
     async with home.app() as app:
         await app.store.workers.register("here:1", 60.0, 7, ["log"])
     shown = home.ok("top")
@@ -38,7 +38,7 @@ async def test_what_is_no_terminal_gets_one_screen(home: Home) -> None:
 
 @pytest.mark.requirement("S6")
 @pytest.mark.parametrize("leave", ["q", "ctrl-c"])
-async def test_at_a_terminal_it_goes_on_until_somebody_leaves(home: Home, leave: str) -> None:
+async def test_at_a_terminal_it_runs_until_q_or_ctrl_c(home: Home, leave: str) -> None:
     await home.know("log")
     ours, its = pty.openpty()
     env = environment({"DULY_DATABASE": home.database, "TERM": "xterm"})

@@ -1,4 +1,4 @@
-"""`duly listen`: a receiver that tells what comes, whatever it is."""
+"""`duly listen`: a receiver that prints every request, valid or not."""
 
 import http.client
 import json
@@ -41,7 +41,7 @@ def post(there: Running, body: str | bytes, headers: dict[str, str | bytes] | No
 
 
 @pytest.mark.requirement("C6")
-def test_each_delivery_is_shown_with_what_is_known_of_it(sqlite_home: Home) -> None:
+def test_each_delivery_is_printed_with_its_id_attempt_and_verification(sqlite_home: Home) -> None:
     with sqlite_home.listening("--secret", f"{OTHER} {SECRET}") as there:
         headers = signed('{"a": [1]}')
         assert post(there, '{"a": [1]}', headers) == 200
@@ -65,21 +65,21 @@ def test_the_secret_may_come_from_the_environment(sqlite_home: Home) -> None:
     assert found[2]["why"] == "the header webhook-id is missing"
 
 
-def test_without_a_secret_it_says_that_nothing_is_checked(sqlite_home: Home) -> None:
+def test_without_a_secret_a_warning_is_printed(sqlite_home: Home) -> None:
     with sqlite_home.listening("--json") as there:
         post(there, "1", signed("1"))
         assert there.document()["verified"] is None
     assert "checks no signatures (give --secret, or set DULY_WEBHOOK_SECRET)" in there.log[0]
 
 
-def test_it_tells_how_to_send_something_to_it(sqlite_home: Home) -> None:
+def test_it_prints_a_command_that_sends_to_it(sqlite_home: Home) -> None:
     with sqlite_home.listening() as there:
-        # It is called as here: where the shell does not find it by its name, that would not do.
+        # The printed command starts as this one did: `duly` may not be on the PATH.
         assert there.line_with("serve") == f"  DULY_EGRESS_ALLOW=127.0.0.1 {HERE} serve\n"
         assert f"{HERE} send {there.url}/" in there.line_with("  DULY_EGRESS_ALLOW")
 
 
-def test_it_does_not_tell_to_set_what_a_file_sets_for_all(sqlite_home: Home) -> None:
+def test_it_does_not_print_settings_that_a_file_has(sqlite_home: Home) -> None:
     sqlite_home.write("duly.toml", f'egress_allow = "127.0.0.1"\nwebhook_secret = "{SECRET}"\n')
     with sqlite_home.listening() as there:
         assert "and checks signatures" in there.log[0]
@@ -87,7 +87,7 @@ def test_it_does_not_tell_to_set_what_a_file_sets_for_all(sqlite_home: Home) -> 
         assert there.line_with("--watch").startswith(f"  {HERE} send {there.url}/")
 
 
-def test_each_id_gets_its_failures_and_then_the_answer(sqlite_home: Home) -> None:
+def test_each_id_gets_its_own_failures_before_the_answer(sqlite_home: Home) -> None:
     with sqlite_home.listening("--fail", "500, 429", "--answer", "202") as there:
         for id in ("one", "two"):
             assert [post(there, "", signed("", id)) for _ in range(4)] == [500, 429, 202, 202]
@@ -107,7 +107,7 @@ RUBBISH: dict[str | bytes, str] = {
 
 
 @pytest.mark.parametrize("body", RUBBISH, ids=range(len(RUBBISH)))
-def test_whatever_comes_is_one_document_and_never_moves_the_cursor(
+def test_any_body_is_one_document_and_never_moves_the_cursor(
     sqlite_home: Home, body: str | bytes
 ) -> None:
     headers: dict[str, str | bytes] = {"webhook-id": b"\xff", "webhook-attempt": "9" * 30}
@@ -126,7 +126,7 @@ def test_whatever_comes_is_one_document_and_never_moves_the_cursor(
     assert "".join(lines).replace("\n", "").isprintable()
 
 
-def test_a_long_body_is_cut_for_people_only(sqlite_home: Home) -> None:
+def test_a_long_body_is_cut_only_without_json(sqlite_home: Home) -> None:
     with sqlite_home.listening() as there:
         post(there, json.dumps("x" * 5000))
         lines = [there.printed() or "" for _ in range(3)]
@@ -137,7 +137,7 @@ def test_a_long_body_is_cut_for_people_only(sqlite_home: Home) -> None:
         assert there.document()["body"] == "x" * 5000
 
 
-def test_what_is_no_request_is_a_line_and_not_the_end(sqlite_home: Home) -> None:
+def test_an_invalid_request_is_reported_and_the_receiver_continues(sqlite_home: Home) -> None:
     with sqlite_home.listening() as there:
         for rubbish in (b"SSH-2.0-x\r\n\r\n", b"GET /?\xff HTTP/1.1\r\n\r\n"):
             address = ("127.0.0.1", urlsplit(there.url).port)
@@ -153,7 +153,7 @@ def test_what_is_no_request_is_a_line_and_not_the_end(sqlite_home: Home) -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_without_a_word(sqlite_home: Home, number: int) -> None:
+def test_it_ends_quietly_on_a_signal(sqlite_home: Home, number: int) -> None:
     with sqlite_home.listening() as there:
         post(there, "1")
         there.signal(number)
@@ -172,7 +172,7 @@ def test_a_taken_port_is_code_1(sqlite_home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--answer", "100"), "answer: '100' is not a status"),
         (("--fail", "0"), "fail: '0' is not a status"),
@@ -184,9 +184,9 @@ def test_a_taken_port_is_code_1(sqlite_home: Home) -> None:
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_with_code_2(
-    sqlite_home: Home, arguments: tuple[str, ...], said: str
+    sqlite_home: Home, arguments: tuple[str, ...], message: str
 ) -> None:
     done = sqlite_home.duly("listen", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"error: {said}")
+    assert done.stderr.startswith(f"error: {message}")
     assert "hunter2" not in done.stderr

@@ -1,4 +1,4 @@
-"""`duly verify`: whether a message is what was signed, by flags, and never telling the secret."""
+"""`duly verify`: check the signature of a message, without ever showing the secret."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ KNOWN = {"DULY_WEBHOOK_SECRET": SECRET}
 
 
 def flags(**changes: str) -> list[str]:
-    """A message as another implementation signs it now, as flags."""
+    """The flags for a message that another implementation has signed now."""
     now = datetime.now(UTC)
     found = {
         "--id": "msg_1",
@@ -26,7 +26,7 @@ def flags(**changes: str) -> list[str]:
 
 
 def with_headers() -> list[str]:
-    """The same as headers."""
+    """The same message as headers."""
     found = flags()
     pairs = zip(found[::2], found[1::2], strict=True)
     return [word for name, value in pairs for word in ("-H", f"Webhook-{name[2:]}: {value}")]
@@ -34,19 +34,19 @@ def with_headers() -> list[str]:
 
 @pytest.mark.requirement("C6")
 @pytest.mark.parametrize("place", ["-", "body.json", None])
-def test_what_was_signed_is_right_wherever_the_body_comes_from(
+def test_a_signed_message_is_valid_wherever_its_body_comes_from(
     sqlite_home: Home, place: str | None
 ) -> None:
     sqlite_home.write("body.json", BODY)
     where = [place] if place else []
     stdin = "" if place == "body.json" else BODY
-    said = sqlite_home.ok("verify", *where, "--secret", SECRET, *flags(), stdin=stdin)
-    assert said == "the signature is valid: msg_1"
+    output = sqlite_home.ok("verify", *where, "--secret", SECRET, *flags(), stdin=stdin)
+    assert output == "the signature is valid: msg_1"
     assert list(sqlite_home.folder.iterdir()) == [sqlite_home.folder / "body.json"]
 
 
 @pytest.mark.requirement("C6")
-def test_headers_may_be_given_as_they_came_and_the_secret_by_the_environment(
+def test_headers_may_be_given_as_received_and_the_secret_in_the_environment(
     sqlite_home: Home,
 ) -> None:
     more = ("-H", "content-type: application/json")
@@ -57,7 +57,7 @@ def test_headers_may_be_given_as_they_came_and_the_secret_by_the_environment(
 
 @pytest.mark.requirement("C6")
 @pytest.mark.parametrize(
-    ("changes", "body", "said"),
+    ("changes", "body", "message"),
     [
         ({}, BODY.replace("hello", "hallo"), "no signature matches"),
         ({"id": "msg_2"}, BODY, "no signature matches"),
@@ -70,22 +70,22 @@ def test_headers_may_be_given_as_they_came_and_the_secret_by_the_environment(
         ({}, f"{BODY}\n\n", "no signature matches"),
     ],
 )
-def test_what_is_not_right_is_code_1(
-    sqlite_home: Home, changes: dict[str, str], body: str, said: str
+def test_an_invalid_message_is_code_1(
+    sqlite_home: Home, changes: dict[str, str], body: str, message: str
 ) -> None:
     done = sqlite_home.duly("verify", *flags(**changes), stdin=body, environ=KNOWN)
     assert (done.returncode, done.stdout) == (1, "")
-    assert said in done.stderr
-    told = sqlite_home.duly("verify", *flags(**changes), "--json", stdin=body, environ=KNOWN)
-    document = json.loads(told.stdout)
-    assert told.returncode == 1
+    assert message in done.stderr
+    as_json = sqlite_home.duly("verify", *flags(**changes), "--json", stdin=body, environ=KNOWN)
+    document = json.loads(as_json.stdout)
+    assert as_json.returncode == 1
     assert (document["verified"], document["id"]) == (False, None)
-    assert said in document["why"]
-    assert not any(secret in done.stderr + told.stdout for secret in (SECRET, OTHER))
+    assert message in document["why"]
+    assert not any(secret in done.stderr + as_json.stdout for secret in (SECRET, OTHER))
 
 
 @pytest.mark.requirement("C6")
-def test_an_old_message_is_right_if_it_may_be_old(sqlite_home: Home) -> None:
+def test_an_old_message_is_valid_with_a_larger_tolerance(sqlite_home: Home) -> None:
     old = datetime.now(UTC) - timedelta(days=3)
     then = flags(
         timestamp=str(int(old.timestamp())), signature=Webhook(SECRET).sign("msg_1", old, BODY)
@@ -95,7 +95,7 @@ def test_an_old_message_is_right_if_it_may_be_old(sqlite_home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "secret: there is none; set DULY_WEBHOOK_SECRET or give --secret"),
         (("--secret", "hunter2"), "secret: "),
@@ -106,10 +106,10 @@ def test_an_old_message_is_right_if_it_may_be_old(sqlite_home: Home) -> None:
     ],
 )
 def test_bad_input_is_refused_with_code_2(
-    sqlite_home: Home, arguments: tuple[str, ...], said: str
+    sqlite_home: Home, arguments: tuple[str, ...], message: str
 ) -> None:
     done = sqlite_home.duly("verify", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"error: {said}")
+    assert done.stderr.startswith(f"error: {message}")
     assert "hunter2" not in done.stderr
     assert SECRET not in done.stderr

@@ -1,4 +1,4 @@
-"""What is refused through a server, and what becomes of a command that finds none of ours."""
+"""Commands that a server refuses, and commands that do not reach a server of duly."""
 
 import json
 import signal
@@ -14,8 +14,8 @@ import pytest
 
 from duly.client import pool
 from tests.support.postgres import free_port
-from tests.surfaces.furniture import HOOK
 from tests.surfaces.processes import DEADLINE_SECONDS, Home
+from tests.surfaces.sample_data import HOOK
 from tests.surfaces.sides import Done, Sides, both_sides, command
 
 CERTIFICATE = Path(__file__).parents[2] / "data" / "self_signed.pem"
@@ -63,7 +63,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("arguments", "code"), REFUSED.items(), ids=str)
-def test_what_is_refused_is_refused_alike(
+def test_a_command_is_refused_alike_on_the_store_and_through_the_server(
     sides: Sides, arguments: tuple[str, ...], code: int
 ) -> None:
     ours, theirs = sides.store(*arguments), sides.server(*arguments, side=0)
@@ -73,7 +73,7 @@ def test_what_is_refused_is_refused_alike(
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory, sqlite_schema: Path) -> Iterator[Sides]:
-    """One server for all, on the store that is no matter here."""
+    """One server for all tests, on SQLite because the store does not matter here."""
     folder = tmp_path_factory.mktemp("sides")
     (folder / "duly.db").write_bytes(sqlite_schema.read_bytes())
     with both_sides(Home(folder, f"sqlite:///{folder}/duly.db")) as found:
@@ -81,11 +81,11 @@ def sides(tmp_path_factory: pytest.TempPathFactory, sqlite_schema: Path) -> Iter
 
 
 def status(url: str, **environ: str) -> Done:
-    """Any command, through that server."""
+    """Run any command through that server."""
     return command("status", "--server", url, environ=environ)
 
 
-def test_a_key_that_is_not_enough_says_which_would_be(sides: Sides) -> None:
+def test_a_key_without_the_scope_is_refused_with_the_scope_that_is_needed(sides: Sides) -> None:
     key = sides.store("keys", "create", "looks", "--scope", "read").out.strip()
     assert sides.server("status", DULY_KEY=key).code == 0
     refused = sides.server("deliveries", "cancel", "<pending>", DULY_KEY=key)
@@ -96,7 +96,7 @@ def test_a_key_that_is_not_enough_says_which_would_be(sides: Sides) -> None:
     assert key not in refused.err
 
 
-def test_a_key_that_opens_nothing_is_a_wrong_setting(sides: Sides) -> None:
+def test_an_invalid_key_is_a_wrong_setting(sides: Sides) -> None:
     wrong = f"duly_{'a' * 16}_{'b' * 52}"
     refused = sides.server("status", DULY_KEY=wrong)
     assert refused.code == 2
@@ -107,11 +107,11 @@ def test_a_key_that_opens_nothing_is_a_wrong_setting(sides: Sides) -> None:
     assert "hunter2" not in shapeless.err
 
 
-def test_without_a_key_a_server_on_this_machine_is_open_to_it(sides: Sides) -> None:
+def test_a_local_server_needs_no_key(sides: Sides) -> None:
     assert sides.server("status", DULY_KEY="").code == 0
 
 
-def test_nobody_is_there() -> None:
+def test_an_unreachable_server_is_code_4() -> None:
     done = status(f"http://127.0.0.1:{free_port()}")
     assert done.code == 4
     assert "cannot reach the server at http://127.0.0.1:" in done.err
@@ -146,17 +146,17 @@ def answering(
     until: threading.Event | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
-    """A server that gives one answer after the other, the last for ever; None is to hang up.
+    """A server that gives the answers in order and repeats the last; None closes the connection.
 
-    Gives its URL, and what it was asked. For the last answer it waits for the event, if any.
+    Yields its URL and the list of its requests. It gives the last answer after the event, if any.
     """
-    left, heard = list(answers), list[str]()
+    left, requests = list(answers), list[str]()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            heard.append(f"{self.command} {self.path}")
+            requests.append(f"{self.command} {self.path}")
             length = int(self.headers.get("content-length") or 0)
-            heard.extend(filter(None, [self.headers.get("idempotency-key")]))
+            requests.extend(filter(None, [self.headers.get("idempotency-key")]))
             self.rfile.read(length)
             if len(left) == 1 and until is not None:
                 until.wait(DEADLINE_SECONDS)
@@ -173,7 +173,7 @@ def answering(
         do_POST = do_GET  # noqa: N815
 
         def log_message(self, *_said: Any) -> None:
-            """Nothing is said."""
+            """Log nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     if tls is not None:
@@ -181,7 +181,7 @@ def answering(
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", heard
+        yield f"http://127.0.0.1:{server.server_port}", requests
     finally:
         server.shutdown()
         thread.join()
@@ -189,7 +189,7 @@ def answering(
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "said"),
+    ("answer", "code", "message"),
     [
         ((200, {"content-type": "text/html"}, b"<html>"), 4, "not as a duly server does"),
         ((200, NAMED, b"{"), 4, "cannot be read by this version"),
@@ -204,124 +204,129 @@ def answering(
         (problem(503, "its store is away"), 4, "its store is away"),
     ],
 )
-def test_an_answer_that_is_none_is_told_as_such(answer: Answer, code: int, said: str) -> None:
-    with answering(answer) as (url, heard):
+def test_an_answer_that_is_not_of_duly_is_reported(answer: Answer, code: int, message: str) -> None:
+    with answering(answer) as (url, requests):
         done = status(url)
-    assert (done.code, said in done.err) == (code, True), done
-    assert heard[0] == "GET /v1/status"
+    assert (done.code, message in done.err) == (code, True), done
+    assert requests[0] == "GET /v1/status"
 
 
-def test_who_is_asked_to_wait_waits_and_asks_again() -> None:
+def test_a_request_that_may_be_repeated_is_repeated_after_retry_after() -> None:
     busy = problem(429, "too much at once", **{"retry-after": "0"})
     away = problem(503, "in a moment", **{"retry-after": "0"})
-    with answering(busy, away, None, GOOD) as (url, heard):
+    with answering(busy, away, None, GOOD) as (url, requests):
         assert status(url).code == 0
-    assert len(heard) == 4
-    with answering(busy) as (url, heard):
+    assert len(requests) == 4
+    with answering(busy) as (url, requests):
         done = status(url)
     assert (done.code, done.err) == (1, "error: too much at once\n")
-    assert len(heard) == 4
-    with answering(away) as (url, heard):
+    assert len(requests) == 4
+    with answering(away) as (url, requests):
         assert status(url).code == 4
 
 
-def test_a_server_that_falls_silent_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_timed_out_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "ANSWER_SECONDS", 0.1)
     ends = threading.Event()
-    with answering(GOOD, until=ends) as (url, heard):
+    with answering(GOOD, until=ends) as (url, requests):
         done = status(url)
         ends.set()
-    assert (done.code, len(heard)) == (4, 1)
+    assert (done.code, len(requests)) == (4, 1)
     assert "did not answer: timed out" in done.err
 
 
 def test_a_certificate_is_checked() -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(CERTIFICATE)
-    with answering(GOOD, tls=tls) as (url, heard):
+    with answering(GOOD, tls=tls) as (url, requests):
         secure = url.replace("http://127.0.0.1", "https://localhost")
         refused = status(secure)
-        assert (refused.code, heard) == (4, [])
+        assert (refused.code, requests) == (4, [])
         assert "cannot be trusted: " in refused.err
         assert status(secure, SSL_CERT_FILE=str(CERTIFICATE)).code == 0
 
 
-def test_what_may_have_been_done_is_not_done_again() -> None:
+def test_a_change_without_a_key_is_not_repeated() -> None:
     away = problem(503, "in a moment", **{"retry-after": "0"})
-    with answering(away) as (url, heard):
+    with answering(away) as (url, requests):
         done = command("workers", "drain", "1", "--server", url, environ={})
-    assert (done.code, len(heard)) == (4, 1)
-    with answering(None) as (url, heard):
+    assert (done.code, len(requests)) == (4, 1)
+    with answering(None) as (url, requests):
         done = command("workers", "drain", "1", "--server", url, environ={})
-    assert (done.code, len(heard)) == (4, 1)
+    assert (done.code, len(requests)) == (4, 1)
     assert "look whether it was done" in done.err
 
 
-def test_a_delivery_is_handed_over_again_under_the_same_key() -> None:
+def test_a_delivery_is_sent_again_with_the_same_key() -> None:
     away = problem(503, "in a moment", **{"retry-after": "0"})
-    with answering(away, problem(409, "enough")) as (url, heard):
+    with answering(away, problem(409, "enough")) as (url, requests):
         done = command("deliver", "log", "--server", url, environ={})
     assert done.code == 5
-    first, key, second, same = heard
+    first, key, second, same = requests
     assert (first, key) == (second, same)
 
 
 def moved(count: int, *, finished: bool) -> Answer:
-    told = {"matching": 3, "moved": count, "until": "2026-11-16T09:00:00Z", "finished": finished}
-    return 200, NAMED, json.dumps(told).encode()
+    document = {
+        "matching": 3,
+        "moved": count,
+        "until": "2026-11-16T09:00:00Z",
+        "finished": finished,
+    }
+    return 200, NAMED, json.dumps(document).encode()
 
 
-def calls(heard: list[str]) -> list[str]:
-    """Without their idempotency keys."""
-    return [each for each in heard if each.startswith("POST ")]
+def calls(requests: list[str]) -> list[str]:
+    """The requests without their idempotency keys."""
+    return [each for each in requests if each.startswith("POST ")]
 
 
-def test_a_move_of_many_that_is_stopped_says_how_to_go_on(tmp_path: Path) -> None:
+def test_a_stopped_bulk_operation_prints_the_command_that_continues_it(tmp_path: Path) -> None:
     home, ends = Home(tmp_path, "sqlite:///none.db"), threading.Event()
-    # Counted, begun, and asked to go on: that is where it is stopped.
+    # It is stopped during its third request: count, first batch, second batch.
     answers = moved(0, finished=True), moved(1, finished=False), None
-    with answering(*answers, until=ends) as (url, heard):
+    with answering(*answers, until=ends) as (url, requests):
         retry = ("dead", "retry", "--tag", "red", "--server", url, "--yes")
         with home.running(*retry) as running:
-            while len(calls(heard)) < 3:
+            while len(calls(requests)) < 3:
                 assert running.process.poll() is None, "".join(running.log)
             running.signal(signal.SIGINT)
             running.line_with("stopping; ")
             running.signal(signal.SIGINT)
             assert running.end() == 128 + signal.SIGINT
         ends.set()
-    (said,) = [line for line in running.log if line.startswith("stopped after ")]
-    assert said == (
+    (message,) = [line for line in running.log if line.startswith("stopped after ")]
+    assert message == (
         f"stopped after at least 1; for the rest: duly dead retry --tag red --server {url} "
         "--until 2026-11-16T09:00:00+00:00\n"
     )
 
 
-def test_a_move_of_many_that_is_stopped_counts_what_was_under_way(tmp_path: Path) -> None:
+def test_a_stopped_bulk_operation_counts_the_batch_that_was_running(tmp_path: Path) -> None:
     home, ends = Home(tmp_path, "sqlite:///none.db"), threading.Event()
     answers = moved(0, finished=True), moved(1, finished=False), moved(1, finished=False)
-    with answering(*answers, until=ends) as (url, heard):
+    with answering(*answers, until=ends) as (url, requests):
         retry = ("dead", "retry", "--tag", "red", "--server", url, "--yes")
         with home.running(*retry) as running:
-            while len(calls(heard)) < 3:
+            while len(calls(requests)) < 3:
                 assert running.process.poll() is None, "".join(running.log)
             running.signal(signal.SIGINT)
             running.line_with("stopping; ")
             ends.set()
             assert running.end() == 128 + signal.SIGINT
-    (said,) = [line for line in running.log if line.startswith("stopped after ")]
-    assert said.startswith("stopped after 2; for the rest: ")
-    assert len(calls(heard)) == 3, "nothing more was asked"
+    (message,) = [line for line in running.log if line.startswith("stopped after ")]
+    assert message.startswith("stopped after 2; for the rest: ")
+    assert len(calls(requests)) == 3, "no further request was sent"
 
 
-def test_a_webhook_is_followed_to_its_end_through_the_server(sides: Sides) -> None:
-    with answering((200, NAMED, b"{}")) as (url, heard):
+def test_a_webhook_is_watched_to_its_end_through_the_server(sides: Sides) -> None:
+    with answering((200, NAMED, b"{}")) as (url, requests):
         ours = sides.store("send", url, "--data", "[1]", "--watch", "--json")
         theirs = sides.server("send", url, "--data", "[1]", "--watch", "--json")
     assert ours.plain()[:2] == theirs.plain()[:2]
     assert json.loads(theirs.out)["state"] == "completed"
     assert "attempt 1: status 200" in theirs.err
-    assert len(heard) == 4, "twice, each with its key"
+    assert len(requests) == 4, "two requests, each with its key"
 
 
 @pytest.mark.parametrize(
@@ -335,7 +340,7 @@ def test_a_webhook_is_followed_to_its_end_through_the_server(sides: Sides) -> No
     ],
     ids=" ".join,
 )
-def test_what_only_the_store_can_do_is_refused(sides: Sides, arguments: tuple[str, ...]) -> None:
+def test_commands_that_need_the_store_are_refused(sides: Sides, arguments: tuple[str, ...]) -> None:
     refused = sides.server(*arguments)
     assert refused.code == 2
     assert "this needs the store" in refused.err
@@ -344,13 +349,13 @@ def test_what_only_the_store_can_do_is_refused(sides: Sides, arguments: tuple[st
     assert "this needs the store" not in named.err
 
 
-def test_it_is_one_or_the_other(sides: Sides) -> None:
+def test_a_server_and_a_database_cannot_both_be_given(sides: Sides) -> None:
     database = ("--database", sides.home.database)
     assert sides.server("status", *database, DULY_SERVER="http://127.0.0.1:1").code == 0
     both = sides.server("status", *database, "--server", sides.url)
     assert (both.code, "not both" in both.err) == (2, True)
-    whose = sides.server("status", "--namespace", "billing")
-    assert (whose.code, whose.err.startswith("error: namespace: ")) == (2, True)
+    other_namespace = sides.server("status", "--namespace", "billing")
+    assert (other_namespace.code, other_namespace.err.startswith("error: namespace: ")) == (2, True)
     for wrong in ("localhost:8787", "http://", "http://user:pw@host", "ftp://host", "http://h/?a"):
         refused = sides.server("status", "--server", wrong)
         assert refused.code == 2, wrong

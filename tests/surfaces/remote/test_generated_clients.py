@@ -1,6 +1,6 @@
-"""Clients that others' tools generate from the live description, against a real server.
+"""Clients that other tools generate from the OpenAPI document, against a real server.
 
-`make test-long` makes one in Python. Those that need npm are made by `make clients`.
+`make test-long` generates one in Python, `make clients` those that need npm.
 """
 
 import importlib
@@ -39,7 +39,7 @@ async def work(delivery):
 
 @pytest.fixture
 def server(sqlite_home: Home) -> Iterator[Running]:
-    """A server with a handler, whose description is in its folder."""
+    """A server with a handler, and its OpenAPI document in its folder."""
     sqlite_home.write("work.py", WORK)
     with sqlite_home.serving("work:app") as process:
         document = httpx.get(f"{process.url}/openapi.json", timeout=DEADLINE_SECONDS)
@@ -74,8 +74,8 @@ def python_client(folder: Path) -> ModuleType:
     return package
 
 
-def ask(operation: str, *arguments: Any, **options: Any) -> Any:
-    """One operation, by its tag and id."""
+def call(operation: str, *arguments: Any, **options: Any) -> Any:
+    """Call one operation, by its tag and id."""
     return importlib.import_module(f"duly_client.api.{operation}").sync(*arguments, **options)
 
 
@@ -84,40 +84,40 @@ def model(name: str, **fields: Any) -> Any:
 
 
 def deliver_and_list(client: Any) -> None:
-    accepted = ask("deliveries.deliver", client=client, body=model("NewDelivery", target="work"))
+    accepted = call("deliveries.deliver", client=client, body=model("NewDelivery", target="work"))
     assert isinstance(accepted.due_at, datetime)
     tagged = model("NewDelivery", target="work", payload={"n": 1}, tags=["red"])
-    red = ask("deliveries.deliver", client=client, body=tagged, idempotency_key="once")
-    page = ask("deliveries.list_deliveries", client=client, tag="red", limit=1)
+    red = call("deliveries.deliver", client=client, body=tagged, idempotency_key="once")
+    page = call("deliveries.list_deliveries", client=client, tag="red", limit=1)
     states = importlib.import_module("duly_client.models").State
-    assert not ask("deliveries.list_deliveries", client=client, state=states.CANCELLED).items
+    assert not call("deliveries.list_deliveries", client=client, state=states.CANCELLED).items
     assert [each.id for each in page.items] == [red.id]
     wrong = model("NewDelivery", target="work", priority=12)
-    assert ask("deliveries.deliver", client=client, body=wrong).field == "priority"
+    assert call("deliveries.deliver", client=client, body=wrong).field == "priority"
 
 
 def schedule_and_pause(client: Any) -> None:
     spec = model("ScheduleSpec", rule=model("RuleSpec", every="1h"), target="work")
     new = {"client": client, "body": spec, "if_none_match": "*"}
-    assert ask("schedules.put_schedule", "hourly", **new).change == "created"
-    assert ask("schedules.put_schedule", "hourly", **new).status == 412
-    paused = ask("schedules.pause_schedule", "hourly", client=client)
+    assert call("schedules.put_schedule", "hourly", **new).change == "created"
+    assert call("schedules.put_schedule", "hourly", **new).status == 412
+    paused = call("schedules.pause_schedule", "hourly", client=client)
     assert (paused.state, isinstance(paused.paused_at, datetime)) == ("paused", True)
 
 
 def retry_dead_letter(client: Any) -> None:
     bad = model("NewDelivery", target="work", payload="bad")
-    id = ask("deliveries.deliver", client=client, body=bad).id
-    while not (dead := ask("dead_letters.list_dead_letters", client=client).items):
+    id = call("deliveries.deliver", client=client, body=bad).id
+    while not (dead := call("dead_letters.list_dead_letters", client=client).items):
         pass
     assert [each.id for each in dead] == [id]
-    retried = ask("dead_letters.retry_dead_letter", id, client=client)
+    retried = call("dead_letters.retry_dead_letter", id, client=client)
     assert (retried.id, retried.state) == (id, "pending")
 
 
 @pytest.mark.clients
 @pytest.mark.timeout(NPM_SECONDS)
-def test_the_description_is_clean_and_generated_typescript_works(
+def test_the_document_is_valid_and_a_generated_typescript_client_works(
     server: Running, tmp_path: Path
 ) -> None:
     assert shutil.which("npm"), "this test needs npm, with Node.js 20 or newer"

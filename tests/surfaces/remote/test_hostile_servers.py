@@ -1,4 +1,4 @@
-"""Servers that are none of ours: what they answer ends no command in a traceback, or never."""
+"""Answers of foreign servers: no command hangs or ends with a traceback."""
 
 import io
 import json
@@ -22,8 +22,8 @@ INVALID = b'{"store": "\xff", "detail": "\xff", "field": "a", "payload": "\xff"}
 
 
 @contextmanager
-def endless(start: bytes, again: bytes) -> Iterator[str]:
-    """A server that sends the start of an answer, and then the same bytes for ever."""
+def endless(start: bytes, repeated: bytes) -> Iterator[str]:
+    """A server that sends the start of an answer, and then the same bytes without end."""
     ends = threading.Event()
 
     def send() -> None:
@@ -31,7 +31,7 @@ def endless(start: bytes, again: bytes) -> Iterator[str]:
             connection.recv(4096)
             connection.sendall(start)
             while not ends.wait(0.01):
-                connection.sendall(again)
+                connection.sendall(repeated)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=send)
@@ -45,24 +45,24 @@ def endless(start: bytes, again: bytes) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("start", "again"),
+    ("start", "repeated"),
     [
         (b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", b"x"),
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
     ],
     ids=["body", "100"],
 )
-def test_health_waits_no_longer_than_its_deadline(
-    monkeypatch: pytest.MonkeyPatch, start: bytes, again: bytes
+def test_health_stops_at_its_deadline(
+    monkeypatch: pytest.MonkeyPatch, start: bytes, repeated: bytes
 ) -> None:
     monkeypatch.setattr(health, "LONGEST_SECONDS", 0.1)
-    with endless(start, again) as url:
+    with endless(start, repeated) as url:
         done = command("health", "--server", url, environ={})
     assert done.code == 4
     assert "did not finish its answer within 0.1 seconds" in done.err
 
 
-def test_health_reads_a_short_answer_only() -> None:
+def test_health_does_not_read_a_long_answer() -> None:
     with answering((200, NAMED, b'"%s"' % (b"x" * 65_536))) as (url, _):
         done = command("health", "--server", url, environ={})
     assert done.code == 4
@@ -70,7 +70,7 @@ def test_health_reads_a_short_answer_only() -> None:
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-def test_health_takes_an_answer_that_is_no_text(status: int, code: int) -> None:
+def test_health_accepts_an_answer_that_is_not_utf8(status: int, code: int) -> None:
     with answering((status, NAMED, INVALID)) as (url, _):
         done = command("health", "--server", url, "--json", environ={})
     assert done.code == code
@@ -79,7 +79,7 @@ def test_health_takes_an_answer_that_is_no_text(status: int, code: int) -> None:
 
 @pytest.mark.parametrize(("status", "kind"), [(200, NAMED), (422, PROBLEM)])
 @pytest.mark.parametrize("arguments", [("deliveries", "show", NOBODY), ("status",)], ids=str)
-def test_an_answer_that_is_no_text_cannot_be_read(
+def test_an_answer_that_is_not_utf8_is_an_error(
     status: int, kind: dict[str, str], arguments: tuple[str, ...]
 ) -> None:
     with answering((status, kind, INVALID)) as (url, _):
@@ -88,11 +88,11 @@ def test_an_answer_that_is_no_text_cannot_be_read(
     assert "Traceback" not in done.err
 
 
-def test_json_with_bytes_that_are_no_text_can_be_shown() -> None:
+def test_json_that_is_not_utf8_can_be_shown() -> None:
     assert json_text({"payload": msgspec.Raw(b'"a\xffb"')}) == '{"payload":"a\ufffdb"}'
 
 
-async def test_an_export_with_bytes_that_are_no_text_can_be_shown() -> None:
+async def test_an_export_that_is_not_utf8_can_be_shown() -> None:
     class Terminal(io.BytesIO):
         def isatty(self) -> bool:
             return True

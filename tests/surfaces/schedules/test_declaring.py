@@ -1,4 +1,4 @@
-"""`duly schedules add`: what is taken, what is refused, and what is said about it."""
+"""`duly schedules add`: accepted and refused input, and what it prints."""
 
 import json
 from typing import Any
@@ -51,18 +51,18 @@ async def test_every_rule_can_be_given(
     assert (found["description"], found["next_at"]) == (words, next_at)
 
 
-async def test_the_same_again_changes_nothing_and_another_rule_moves_it(home: Home) -> None:
+async def test_the_same_schedule_changes_nothing_and_another_rule_moves_it(home: Home) -> None:
     await home.know("log")
     added = [home.json("schedules", "add", "monday", "log", "1", *MONDAYS) for _ in range(2)]
     assert [each["change"] for each in added] == ["created", "unchanged"]
     sunday = ("--cron", "0 9 * * SUN", *FROM_2040)
-    told = home.ok("schedules", "add", "monday", "log", "1", *sunday)
-    assert "change  changed" in told
-    assert "next    2040-01-01 09:00:00.000Z" in told
+    output = home.ok("schedules", "add", "monday", "log", "1", *sunday)
+    assert "change  changed" in output
+    assert "next    2040-01-01 09:00:00.000Z" in output
     assert len(home.json("deliveries", "list")["items"]) == 1
 
 
-async def test_every_option_that_is_given_is_kept(home: Home) -> None:
+async def test_every_option_is_stored(home: Home) -> None:
     await home.know("log")
     home.ok(
         "schedules", "add", "all", "log", '{"b" : 1.50}', "--cron", "30 2 * * *", *OSLO,
@@ -88,7 +88,7 @@ async def test_a_payload_may_come_from_stdin(sqlite_home: Home) -> None:
     assert sqlite_home.json("schedules", "show", "it")["payload"] == [1]
 
 
-async def test_a_wall_time_that_the_clock_skips_is_moved_and_that_is_said(
+async def test_a_wall_time_that_the_clock_skips_is_moved_and_reported(
     sqlite_home: Home,
 ) -> None:
     await sqlite_home.know("log")
@@ -109,7 +109,7 @@ async def test_a_moment_that_has_passed_is_due_at_once(sqlite_home: Home) -> Non
     assert (made["state"], made["due_at"]) == ("pending", "2026-01-01T00:00:00Z")
 
 
-def test_a_newcomer_sees_a_schedule_fire(home: Home) -> None:
+def test_a_first_schedule_fires(home: Home) -> None:
     with home.serving() as server:
         home.ok("schedules", "add", "beat", "log", "--every", "1s")
         first, second = (json.loads(server.wait_for("Logged")["payload"]) for _ in range(2))
@@ -118,7 +118,7 @@ def test_a_newcomer_sees_a_schedule_fire(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         ((), "rule: give exactly one of --cron, --every, --at and --yearly"),
         (("--cron", "@daily", "--every", "5m"), "rule: give exactly one of"),
@@ -146,28 +146,28 @@ def test_a_newcomer_sees_a_schedule_fire(home: Home) -> None:
         ((*MONDAYS, "--end", "2039-01-01T00:00Z"), "end: "),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused_with_the_field_and_code_2(
-    sqlite_home: Home, sqlite_url: str, flags: tuple[str, ...], said: str
+def test_invalid_flags_are_refused_with_the_field_and_code_2(
+    sqlite_home: Home, sqlite_url: str, flags: tuple[str, ...], message: str
 ) -> None:
     done = sqlite_home.duly("schedules", "add", "it", "log", *flags, "--database", sqlite_url)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("it", "nobody"), "target: no handler 'nobody' is known"),
         (("it", "log", "{"), "payload: it is not valid JSON"),
         (("", "log"), "name: "),
     ],
 )
-async def test_a_bad_name_target_or_payload_is_code_2_and_leaves_nothing(
-    sqlite_home: Home, arguments: tuple[str, ...], said: str
+async def test_an_invalid_name_target_or_payload_is_code_2_and_changes_nothing(
+    sqlite_home: Home, arguments: tuple[str, ...], message: str
 ) -> None:
     await sqlite_home.know("log")
     done = sqlite_home.duly("schedules", "add", *arguments, *MONDAYS)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     found: Any = sqlite_home.json("schedules", "list")
     assert found == {"items": [], "next": None}

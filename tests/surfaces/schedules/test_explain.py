@@ -1,4 +1,4 @@
-"""`duly schedules explain`: an expression in words and in moments, without any store."""
+"""`duly schedules explain`: an expression in words and its next moments, without a store."""
 
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -10,7 +10,9 @@ from tests.surfaces.processes import Home
 pytestmark = pytest.mark.requirement("C2")
 
 
-def test_an_expression_is_told_in_words_and_in_moments_of_both_clocks(sqlite_home: Home) -> None:
+def test_an_expression_is_explained_in_words_and_in_local_and_utc_moments(
+    sqlite_home: Home,
+) -> None:
     found = sqlite_home.json(
         "schedules", "explain", "0 9 * * MON", "--tz", "Europe/Oslo", "-n", "3"
     )
@@ -23,30 +25,30 @@ def test_an_expression_is_told_in_words_and_in_moments_of_both_clocks(sqlite_hom
 
 
 def test_it_needs_no_store(sqlite_home: Home) -> None:
-    told = sqlite_home.ok("schedules", "explain", "@daily", "-n", "1")
-    assert "at 00:00 every day, UTC" in told
-    assert "00:00:00.000Z" in told
+    output = sqlite_home.ok("schedules", "explain", "@daily", "-n", "1")
+    assert "at 00:00 every day, UTC" in output
+    assert "00:00:00.000Z" in output
     assert list(sqlite_home.folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("expression", "kind", "said"),
+    ("expression", "kind", "message"),
     [
         ("30 2 * * *", "fixed-time", "one that comes twice runs the first time"),
         ("*/15 * * * *", "wildcard", "a repeated hour runs twice"),
         ("@every 90s", "elapsed", "clock changes do not touch"),
     ],
 )
-def test_one_line_says_what_happens_when_clocks_change(
-    sqlite_home: Home, expression: str, kind: str, said: str
+def test_one_line_explains_clock_changes(
+    sqlite_home: Home, expression: str, kind: str, message: str
 ) -> None:
-    told = sqlite_home.ok("schedules", "explain", expression, "--tz", "Europe/Oslo")
-    lines = dict(line.split(maxsplit=1) for line in told.splitlines()[:3])
+    output = sqlite_home.ok("schedules", "explain", expression, "--tz", "Europe/Oslo")
+    lines = dict(line.split(maxsplit=1) for line in output.splitlines()[:3])
     assert lines["kind"] == kind
-    assert said in lines["clock_changes"]
+    assert message in lines["clock_changes"]
 
 
-def test_an_interval_is_shown_on_the_clocks_of_the_zone_that_is_asked_for(
+def test_an_interval_is_shown_in_the_given_zone(
     sqlite_home: Home,
 ) -> None:
     found = sqlite_home.json("schedules", "explain", "@every 90s", "--tz", "Asia/Kathmandu")
@@ -56,7 +58,7 @@ def test_an_interval_is_shown_on_the_clocks_of_the_zone_that_is_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("61 * * * *",), "minute: 61 is outside 0-59"),
         (("0 0 31 2 *",), "expression: "),
@@ -67,9 +69,9 @@ def test_an_interval_is_shown_on_the_clocks_of_the_zone_that_is_asked_for(
         ((), "EXPRESSION"),
     ],
 )
-def test_what_cannot_be_explained_is_code_2(
-    sqlite_home: Home, arguments: tuple[str, ...], said: str
+def test_an_invalid_expression_is_code_2(
+    sqlite_home: Home, arguments: tuple[str, ...], message: str
 ) -> None:
     done = sqlite_home.duly("schedules", "explain", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr

@@ -1,4 +1,4 @@
-"""What is said of a rule at clock changes is what it does there."""
+"""The description of a rule at clock changes is what the rule does."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ CASES: dict[str, tuple[Rule, timedelta | None]] = {
 
 @pytest.mark.requirement("C2")
 @pytest.mark.parametrize("kind", CASES)
-def test_each_kind_of_rule_is_told_as_it_is(kind: str) -> None:
+def test_the_description_of_each_kind_of_rule_is_true(kind: str) -> None:
     rule, after_gap = CASES[kind]
-    told = explained(rule, [])
-    assert (told.kind, told.clock_changes) == (kind, CLOCK_CHANGES[kind])
+    description = explained(rule, [])
+    assert (description.kind, description.clock_changes) == (kind, CLOCK_CHANGES[kind])
     found = [
         each for each in rule.preview(40, after=BEFORE) if GAP <= each < GAP + timedelta(hours=1)
     ]
@@ -36,8 +36,8 @@ def test_each_kind_of_rule_is_told_as_it_is(kind: str) -> None:
 
 
 @pytest.mark.requirement("C2")
-def test_every_kind_has_its_words() -> None:
+def test_every_kind_of_rule_has_a_description() -> None:
     assert CASES.keys() == CLOCK_CHANGES.keys()
-    told = explained(at("2026-03-29T02:30", tz=OSLO), [])
-    assert told.kind == "wall time"
-    assert "moves forward by the length of the gap" in told.clock_changes
+    description = explained(at("2026-03-29T02:30", tz=OSLO), [])
+    assert description.kind == "wall time"
+    assert "moves forward by the length of the gap" in description.clock_changes

@@ -1,4 +1,4 @@
-"""`duly schedules`: what an operator sees of schedules, and can do with them."""
+"""`duly schedules`: list, show, pause, remove, trigger and backfill schedules."""
 
 import asyncio
 import signal
@@ -19,7 +19,7 @@ RANGE = ("--from", "2026-03-01T00:00Z", "--to", "2026-03-01T05:00Z")
 
 
 async def declare(home: Home, *names: str, rule: Any = None, **options: Any) -> None:
-    """Schedules that have nothing to do before 2040, unless they are told."""
+    """Declare schedules that are first due in 2040, if no rule is given."""
     rule = rule or duly.cron("0 9 * * MON", tz=OSLO)
     async with home.app() as app:
         for name in names:
@@ -27,7 +27,7 @@ async def declare(home: Home, *names: str, rule: Any = None, **options: Any) -> 
 
 
 async def declare_long_ago(home: Home, name: str, *, paused: bool) -> None:
-    """An hourly schedule that nobody has planned since the beginning of 2026."""
+    """An hourly schedule that has not been planned since the beginning of 2026."""
     app = App(home.database, clock=VirtualClock(LONG_AGO), environment={})
     app.expect("log")
     async with app:
@@ -37,7 +37,7 @@ async def declare_long_ago(home: Home, name: str, *, paused: bool) -> None:
 
 
 @pytest.mark.requirement("C4")
-async def test_a_list_tells_what_is_next_and_what_has_been(home: Home) -> None:
+async def test_a_list_has_the_next_and_the_last_moment(home: Home) -> None:
     await declare(home, "monday")
     await declare_long_ago(home, "hourly", paused=True)
     home.ok("schedules", "resume", "hourly", "--from-pause")
@@ -49,9 +49,9 @@ async def test_a_list_tells_what_is_next_and_what_has_been(home: Home) -> None:
     }  # fmt: skip
     assert hourly["last_fired_at"] < hourly["next_at"]
     assert hourly["runs"] == 1
-    told = home.ok("schedules", "list")
-    assert "2040-01-02 08:00:00.000Z" in told
-    assert "every hour" in told
+    output = home.ok("schedules", "list")
+    assert "2040-01-02 08:00:00.000Z" in output
+    assert "every hour" in output
 
 
 @pytest.mark.requirement("C2")
@@ -62,7 +62,7 @@ async def test_a_list_tells_what_is_next_and_what_has_been(home: Home) -> None:
         (duly.at(LONG_AGO), "2026-01-01T00:00:00Z"),
     ],
 )
-async def test_the_last_moment_of_a_wall_time_is_told_as_an_instant(
+async def test_the_last_moment_of_a_wall_time_is_shown_in_utc(
     sqlite_home: Home, rule: Any, moment: str
 ) -> None:
     await declare(sqlite_home, "once", rule=rule, start=None)
@@ -81,7 +81,7 @@ async def test_pages_follow_each_other_by_name(home: Home) -> None:
 
 
 @pytest.mark.requirement("C2")
-async def test_a_rule_of_a_newer_version_is_named_and_hides_no_other(home: Home) -> None:
+async def test_a_rule_of_a_newer_version_is_reported_and_the_others_are_listed(home: Home) -> None:
     await declare(home, "lunar", "monday")
     await home.execute(
         """update duly.schedules set rule = '{"kind":"moon"}' where name = 'lunar'"""
@@ -96,7 +96,7 @@ async def test_a_rule_of_a_newer_version_is_named_and_hides_no_other(home: Home)
 
 
 @pytest.mark.requirement("C4")
-async def test_one_is_shown_with_all_its_facts_and_its_next_moments(home: Home) -> None:
+async def test_a_schedule_is_shown_with_all_its_fields_and_next_moments(home: Home) -> None:
     await declare(home, "monday", tags=["red"], jitter="5m", retry=duly.delays(0, 30))
     found = home.json("schedules", "show", "monday")
     assert found["payload"] == {"n": 1}
@@ -107,9 +107,9 @@ async def test_one_is_shown_with_all_its_facts_and_its_next_moments(home: Home) 
     assert [each["at"] for each in home.json("schedules", "preview", "monday")["items"]] == [
         f"2040-01-{day:02}T08:00:00Z" for day in (2, 9, 16, 23, 30)
     ]
-    told = home.ok("schedules", "show", "monday")
+    output = home.ok("schedules", "show", "monday")
     for part in ('{"n":1}', "5m", "red", "latest", "2040-01-02 09:00:00+01:00 Europe/Oslo"):
-        assert part in told
+        assert part in output
 
 
 @pytest.mark.requirement("C4")
@@ -128,7 +128,7 @@ async def test_a_pause_has_a_reason_and_lasts_until_it_is_resumed(home: Home) ->
 
 
 @pytest.mark.requirement("C3")
-async def test_a_pause_is_caught_up_on_request_only(home: Home) -> None:
+async def test_a_pause_is_caught_up_only_on_request(home: Home) -> None:
     for name in ("quiet", "thorough"):
         await declare_long_ago(home, name, paused=True)
     home.ok("schedules", "resume", "quiet")
@@ -140,12 +140,12 @@ async def test_a_pause_is_caught_up_on_request_only(home: Home) -> None:
 
 
 @pytest.mark.requirement("C4")
-async def test_removing_asks_first_and_cancels_what_is_pending(home: Home) -> None:
+async def test_a_removal_asks_first_and_cancels_pending_deliveries(home: Home) -> None:
     await declare(home, "monday")
     (pending,) = home.json("deliveries", "list")["items"]
-    nobody = home.duly("schedules", "remove", "monday")
-    assert nobody.returncode == 2
-    assert "--yes" in nobody.stderr
+    unasked = home.duly("schedules", "remove", "monday")
+    assert unasked.returncode == 2
+    assert "--yes" in unasked.stderr
     assert home.ok("schedules", "remove", "monday", stdin="n\n") == "monday kept"
     assert home.json("schedules", "remove", "monday", "--yes")["removed"] is True
     assert (await home.find(pending["id"])).state == "cancelled"
@@ -153,32 +153,32 @@ async def test_removing_asks_first_and_cancels_what_is_pending(home: Home) -> No
 
 
 @pytest.mark.requirement("C4", "C10")
-async def test_a_trigger_makes_one_delivery_now_beside_the_plan(home: Home) -> None:
+async def test_a_trigger_makes_one_delivery_now_and_keeps_the_plan(home: Home) -> None:
     await declare(home, "monday")
     made = await home.find(home.ok("schedules", "trigger", "monday"))
     assert (made.state, bytes(made.payload_json)) == ("pending", b'{"n":1}')
     assert made.due_at <= datetime.now(UTC)
-    again = home.json("schedules", "trigger", "monday")
-    assert (list(again), (await home.find(again["id"])).target) == (["id"], "log")
+    repeated = home.json("schedules", "trigger", "monday")
+    assert (list(repeated), (await home.find(repeated["id"])).target) == (["id"], "log")
     (monday,) = home.json("schedules", "list")["items"]
     assert monday["next_at"] == "2040-01-02T08:00:00Z"
 
 
 @pytest.mark.requirement("C4")
-async def test_a_backfill_counts_first_and_never_makes_one_twice(home: Home) -> None:
+async def test_a_backfill_counts_first_and_makes_each_delivery_once(home: Home) -> None:
     await declare(home, "hourly", rule=duly.every("1h"), start=None)
     fill = ("schedules", "backfill", "hourly", *RANGE)
     counted = {"moments": 6, "made": 0, "finished": True}
     assert home.json(*fill, "--dry-run") == counted
-    asked = home.duly(*fill, stdin="n\n")
-    assert "hourly has 6 moments" in asked.stderr
-    assert asked.stdout == "0 of 6 made\n"
+    declined = home.duly(*fill, stdin="n\n")
+    assert "hourly has 6 moments" in declined.stderr
+    assert declined.stdout == "0 of 6 made\n"
     assert [home.json(*fill, "--yes")["made"] for _ in range(2)] == [6, 0]
     assert len(home.json("deliveries", "list")["items"]) == 7
 
 
 @pytest.mark.requirement("C4")
-async def test_a_backfill_that_is_stopped_goes_on_where_it_was(home: Home) -> None:
+async def test_a_stopped_backfill_can_be_continued(home: Home) -> None:
     await declare(home, "tick", rule=duly.every("1s"), start=None)
     span = ("--from", "2026-03-01T00:00Z", "--to", "2026-03-01T08:00Z")
     fill = ("schedules", "backfill", "tick", *span, "--yes")
@@ -197,7 +197,7 @@ async def test_a_backfill_that_is_stopped_goes_on_where_it_was(home: Home) -> No
 
 
 @pytest.mark.parametrize(
-    ("span", "said"),
+    ("span", "message"),
     [
         (("--from", "2026-03-01T00:00Z", "--to", "2090-01-01T00:00Z"), "to: give a range in the"),
         (("--from", "2026-03-02T00:00Z", "--to", "2026-03-01T00:00Z"), "to: give a range in the"),
@@ -206,17 +206,17 @@ async def test_a_backfill_that_is_stopped_goes_on_where_it_was(home: Home) -> No
         (("--from", "2026-01-01T00:00Z"), "--to"),
     ],
 )  # fmt: skip
-async def test_a_range_that_cannot_be_backfilled_is_code_2(
-    sqlite_home: Home, span: tuple[str, ...], said: str
+async def test_an_invalid_range_of_a_backfill_is_code_2(
+    sqlite_home: Home, span: tuple[str, ...], message: str
 ) -> None:
     await declare(sqlite_home, "hourly", rule=duly.every("1h"), start=None)
     done = sqlite_home.duly("schedules", "backfill", "hourly", *span, "--yes")
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.requirement("C4")
-async def test_a_preview_ends_where_the_schedule_does(sqlite_home: Home) -> None:
+async def test_a_preview_ends_with_the_schedule(sqlite_home: Home) -> None:
     half_past_two = duly.cron("30 2 * * *", tz=OSLO)
     start = datetime(2040, 3, 24, tzinfo=UTC)
     await declare(sqlite_home, "spring", rule=half_past_two, start=start, max_runs=2)
@@ -228,8 +228,8 @@ async def test_a_preview_ends_where_the_schedule_does(sqlite_home: Home) -> None
     ]
     assert len(sqlite_home.json("schedules", "preview", "spring", "-n", "1")["items"]) == 1
     assert sqlite_home.json("schedules", "preview", "short")["items"] == []
-    told = sqlite_home.ok("schedules", "preview", "spring")
-    assert "03:00:00+02:00 Europe/Oslo, moved: the clock skips its time" in told
+    output = sqlite_home.ok("schedules", "preview", "spring")
+    assert "03:00:00+02:00 Europe/Oslo, moved: the clock skips its time" in output
     assert sqlite_home.duly("schedules", "preview", "spring", "-n", "-1").returncode == 2
 
 

@@ -1,4 +1,4 @@
-"""`module:app`: what is served, and what is said when it cannot be."""
+"""`module:app`: how the app is found, and the errors if it is not."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ FILES = {
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("nowhere:app", "there is no module 'nowhere'"),
         ("shop.deeper:app", "'shop.deeper'"),
@@ -32,26 +32,26 @@ FILES = {
         ("wrong:app", "port: "),
     ],
 )
-def test_what_is_no_app_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, said: str
+def test_a_path_without_an_app_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, message: str
 ) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    with pytest.raises(InvalidInput, match=re.escape(said)):
+    with pytest.raises(InvalidInput, match=re.escape(message)):
         imported_app(path, {})
 
 
-def test_what_is_no_app_is_code_2_and_no_traceback(sqlite_home: Home) -> None:
+def test_a_path_without_an_app_is_code_2_without_a_traceback(sqlite_home: Home) -> None:
     done = sqlite_home.process("work", "nowhere:app")
     assert done.returncode == 2
     assert done.stderr.startswith("error: app: there is no module 'nowhere'")
     assert "Traceback" not in done.stderr
 
 
-def test_flags_reach_an_app_that_is_built_by_its_import(sqlite_home: Home) -> None:
+def test_flags_reach_an_app_that_is_created_on_import(sqlite_home: Home) -> None:
     sqlite_home.write("shop.py", FILES["shop.py"])
     flags = ("--concurrency", "3", "--database", f"sqlite:///{sqlite_home.folder}/other.db")
     with sqlite_home.running("work", "shop:app", *flags) as worker:
@@ -59,7 +59,7 @@ def test_flags_reach_an_app_that_is_built_by_its_import(sqlite_home: Home) -> No
     assert (sqlite_home.folder / "other.db").exists()
 
 
-def test_a_flag_that_the_app_overrules_is_refused(sqlite_home: Home) -> None:
+def test_a_flag_that_the_app_overrides_is_refused(sqlite_home: Home) -> None:
     sqlite_home.write("fixed.py", FILES["fixed.py"])
     done = sqlite_home.process("work", "fixed:app", "--concurrency", "3")
     assert done.returncode == 2

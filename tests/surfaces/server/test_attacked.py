@@ -1,4 +1,4 @@
-"""A real server under attack: it answers, delivers, does not grow, and says so."""
+"""A real server under attack: it answers, delivers, does not grow, and logs the attack."""
 
 import re
 import socket
@@ -32,7 +32,7 @@ GROWTH_BYTES = 40_000_000
 
 
 @pytest.mark.requirement("X1", "X2", "S3")
-def test_half_requests_and_endless_heads_stop_nothing(home: Home) -> None:
+def test_half_requests_and_endless_headers_do_not_stop_the_server(home: Home) -> None:
     home.write("shop.py", SHOP)
     with home.serving("shop:app") as server, ExitStack() as strangers:
         assert server.wait_for("DescriptorsShort")["limit"] == LIMIT
@@ -50,9 +50,9 @@ def test_half_requests_and_endless_heads_stop_nothing(home: Home) -> None:
         wait_until_noted(home)
         assert open_descriptors(server) < LIMIT
         assert peak_bytes(server) - before < GROWTH_BYTES
-        told = server.wait_for("ConnectionsClosed")
-    assert told["closed"]["to make room"] > 0
-    assert "raise http_connections" in told["message"]
+        logged = server.wait_for("ConnectionsClosed")
+    assert logged["closed"]["to make room"] > 0
+    assert "raise http_connections" in logged["message"]
     assert not any("Traceback" in line for line in server.log)
 
 
@@ -62,7 +62,7 @@ def connected(server: Running) -> socket.socket:
 
 
 def sent_of_endless_head(endless: socket.socket) -> int:
-    """How many bytes of headers one can send before the server hangs up."""
+    """How many bytes of headers can be sent until the server closes the connection."""
     sent = 0
     try:
         endless.sendall(HALF + b"\r\n")
@@ -70,14 +70,14 @@ def sent_of_endless_head(endless: socket.socket) -> int:
             endless.sendall(HEADERS)
             sent += len(HEADERS)
     except OSError:
-        """It did."""
+        """The server closed the connection."""
     return sent
 
 
 def wait_until_noted(home: Home) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while len(list(home.folder.glob("noted-*"))) < DELIVERIES:
-        assert time.monotonic() < deadline, "not all was delivered"
+        assert time.monotonic() < deadline, "some deliveries are missing"
 
 
 def peak_bytes(server: Running) -> int:

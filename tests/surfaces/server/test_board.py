@@ -1,4 +1,4 @@
-"""The board on which processes of one parent tell one another how they stand."""
+"""The shared memory in which the processes of one parent publish their status."""
 
 import os
 
@@ -12,7 +12,7 @@ from duly.system import fork
 pytestmark = pytest.mark.requirement("S3")
 
 
-def test_what_one_process_writes_another_reads() -> None:
+def test_one_process_reads_what_another_wrote() -> None:
     board = SharedMemory(3)
 
     def child() -> int:
@@ -26,14 +26,14 @@ def test_what_one_process_writes_another_reads() -> None:
     assert Slot(board, 1).others() == [b"from the second", b"third"]
 
 
-def test_what_is_wiped_is_nothing() -> None:
+def test_a_cleared_page_is_empty() -> None:
     board = SharedMemory(2)
     board.write(2, b"before it died")
     board.write(2, b"")
     assert Slot(board, 1).others() == []
 
 
-def test_what_is_half_written_is_not_taken() -> None:
+def test_a_half_written_page_is_ignored() -> None:
     board = SharedMemory(2)
     board.write(2, b"whole and true")
     board._memory[PAGE_BYTES + HEAD.size] ^= 1
@@ -42,7 +42,7 @@ def test_what_is_half_written_is_not_taken() -> None:
     assert board.read(2) == b""
 
 
-def test_what_is_too_long_leaves_the_page_and_its_neighbours_as_they_are() -> None:
+def test_a_text_that_is_too_long_changes_no_page() -> None:
     board = SharedMemory(2)
     board.write(1, b"short")
     board.write(2, b"neighbour")
@@ -53,7 +53,7 @@ def test_what_is_too_long_leaves_the_page_and_its_neighbours_as_they_are() -> No
     assert (board.read(1), board.read(2)) == (longest, b"neighbour")
 
 
-def test_figures_of_all_are_in_one_family_each() -> None:
+def test_metrics_of_all_processes_are_in_one_family_each() -> None:
     board = SharedMemory(2)
     one, other = (SharedMetrics(Slot(board, number)) for number in (1, 2))
     counted = CounterMetricFamily("duly_claimed", "Lanes claimed", labels=["process"])

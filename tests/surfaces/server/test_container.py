@@ -1,4 +1,4 @@
-"""The container's files: what they name exists, and their steps do what they say."""
+"""The files for containers: every path in them exists, and their steps work."""
 
 import os
 import re
@@ -26,7 +26,7 @@ COMPOSE = yaml.safe_load((PROJECT / "compose.yaml").read_text())
 TOKEN = "duly_abcdefghijklmnop_" + "abcdefghijklmnopqrstuvwxyz" * 2
 
 
-def test_everything_that_the_image_is_made_of_exists() -> None:
+def test_every_source_of_the_image_exists() -> None:
     sources = [
         part
         for each in arguments("COPY")
@@ -46,7 +46,7 @@ def test_everything_that_the_image_is_made_of_exists() -> None:
         assert f"Programming Language :: Python :: {version[1]}" in python
 
 
-def test_what_the_image_runs_exists() -> None:
+def test_the_command_of_the_image_exists() -> None:
     assert command("ENTRYPOINT") == ["duly"]
     assert command("CMD")[0] in COMMANDS
     assert command("HEALTHCHECK")[:2] == ["duly", "health"]
@@ -60,7 +60,7 @@ def test_what_the_image_runs_exists() -> None:
     assert arguments("EXPOSE") == [str(settings.port)]
 
 
-def test_what_the_compose_file_says_can_be() -> None:
+def test_the_compose_file_is_valid() -> None:
     duly, postgres = COMPOSE["services"]["duly"], COMPOSE["services"]["postgres"]
     variables = {"POSTGRES_PASSWORD": "p/w#1@x", "DULY_BOOTSTRAP_KEY": TOKEN}
     given = {name: filled(each, variables) for name, each in duly["environment"].items()}
@@ -79,17 +79,17 @@ def test_what_the_compose_file_says_can_be() -> None:
     volumes = [each.partition(":")[0] for each in postgres["volumes"]]
     assert volumes == list(COMPOSE["volumes"])
     assert postgres["healthcheck"]["test"][:2] == ["CMD", "pg_isready"]
-    # A key or a password that stands here would be everybody's.
+    # A key or a password in this file would be public.
     assert made["POSTGRES_PASSWORD"].startswith("${POSTGRES_PASSWORD:?")
     assert duly["environment"]["DULY_BOOTSTRAP_KEY"].startswith("${DULY_BOOTSTRAP_KEY:?")
 
 
 def filled(text: str, variables: dict[str, str]) -> str:
-    """With its variables put in, as compose does."""
+    """The text with its variables replaced, as compose does."""
     return re.sub(r"\$\{(\w+)[^}]*\}", lambda found: variables.get(found[1], ""), text)
 
 
-def test_a_server_is_asked_how_it_is(home: Home) -> None:
+def test_the_health_command_checks_a_server(home: Home) -> None:
     with home.serving("--host", "127.0.0.1") as server:
         port = {"DULY_HOST": "0.0.0.0", "DULY_PORT": server.url.rpartition(":")[2]}
         assert home.json("health", environ=port) == {
@@ -98,17 +98,17 @@ def test_a_server_is_asked_how_it_is(home: Home) -> None:
         assert home.ok("health", "--ready", "--server", server.url).startswith("ok: ")
         ill = home.duly("health", "--server", f"{server.url}/none")
         assert (ill.returncode, ill.stdout.partition(":")[0]) == (1, "not ok")
-    nobody = home.duly("health", environ=port)
-    assert nobody.returncode == 4
-    assert "does `duly serve` run there?" in nobody.stderr
+    unreachable = home.duly("health", environ=port)
+    assert unreachable.returncode == 4
+    assert "does `duly serve` run there?" in unreachable.stderr
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_the_steps_of_the_image_make_a_server_that_is_well_and_stops(tmp_path: Path) -> None:
-    """Each step of the Dockerfile, in folders under a temporary one instead of a container's.
+def test_the_steps_of_the_image_make_a_healthy_server_that_stops(tmp_path: Path) -> None:
+    """Each step of the Dockerfile, in a temporary folder instead of a container.
 
-    Not done: the base image, the user, and what only an engine does.
+    Not tested: the base image, the user, and what only a container engine does.
     """
     root, build = tmp_path / "root", tmp_path / "root" / "build"
     build.mkdir(parents=True)
@@ -120,7 +120,7 @@ def test_the_steps_of_the_image_make_a_server_that_is_well_and_stops(tmp_path: P
             subprocess.run(
                 ["/bin/sh", "-ec", within(argument, root)],
                 cwd=build,
-                # Compiling it all takes longer than the rest, and is used once.
+                # Compiling everything takes longer than the rest, and would be used only once.
                 env={**os.environ, "PIP_NO_COMPILE": "1"},
                 check=True,
                 timeout=500,
@@ -148,7 +148,7 @@ def test_the_steps_of_the_image_make_a_server_that_is_well_and_stops(tmp_path: P
 
 
 def within(text: str, root: Path) -> str:
-    """With the container's folders below another, and this interpreter as its Python."""
+    """The text with the container's folders moved to the root, and this interpreter as Python."""
     moved = re.sub(r"(?<![\w.])/(opt|data)\b", rf"{root}/\1", text)
     return re.sub(r"^python ", f"{shlex.quote(sys.executable)} ", moved)
 

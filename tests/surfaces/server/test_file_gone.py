@@ -1,4 +1,4 @@
-"""A server whose SQLite file is deleted, moved or replaced acknowledges nothing, and says why."""
+"""A server whose SQLite file is deleted, moved or replaced accepts nothing, and reports why."""
 
 import http.client
 import json
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.requirement("D1", "D14"), pytest.mark.long]
 
 
 def deliver(server: Running) -> tuple[int, dict[str, Any]]:
-    """Hand over a delivery: status and body."""
+    """Make a delivery; returns status and body."""
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=30)
     try:
         body = json.dumps({"target": "log", "payload": 1})
@@ -38,7 +38,7 @@ def path_of(home: Home) -> Path:
 
 
 def copied(path: Path) -> Path:
-    """The file alone, without its log."""
+    """Copy the file alone, without its write-ahead log."""
     return Path(shutil.copyfile(path, path.with_suffix(".copy")))
 
 
@@ -47,13 +47,13 @@ async def stored(home: Home) -> int:
         return len(await app.list(limit=1000))
 
 
-async def test_while_the_file_is_away_the_answer_is_503(sqlite_home: Home) -> None:
+async def test_while_the_file_is_missing_the_answer_is_503(sqlite_home: Home) -> None:
     path = path_of(sqlite_home)
-    away = path.with_name("away.db")
+    moved = path.with_name("away.db")
     with sqlite_home.serving() as server:
         acknowledged = sum(deliver(server)[0] == 201 for _ in range(3))
         assert acknowledged == 3
-        path.rename(away)
+        path.rename(moved)
         for _ in range(3):
             status, problem = deliver(server)
             assert status == 503
@@ -61,15 +61,15 @@ async def test_while_the_file_is_away_the_answer_is_503(sqlite_home: Home) -> No
         assert "is gone" in server.wait_for("StoreUnreachable")["problem"]
         server.health_when(lambda health: not health["store"]["reachable"])
         assert not path.exists()
-        assert await stored(Home(sqlite_home.folder, f"sqlite:///{copied(away)}")) == 3
-        away.rename(path)
+        assert await stored(Home(sqlite_home.folder, f"sqlite:///{copied(moved)}")) == 3
+        moved.rename(path)
         server.wait_for("StoreReachable")
         assert deliver(server)[0] == 201
         stop(server)
     assert await stored(sqlite_home) == 4
 
 
-async def test_a_backup_put_in_its_place_is_used_after_a_restart(sqlite_home: Home) -> None:
+async def test_a_backup_in_its_place_is_used_after_a_restart(sqlite_home: Home) -> None:
     path = path_of(sqlite_home)
     backup = path.with_name("backup.db")
     with sqlite_home.serving() as server:
@@ -88,7 +88,7 @@ async def test_a_backup_put_in_its_place_is_used_after_a_restart(sqlite_home: Ho
         assert deliver(server)[0] == 201
         stop(server)
     assert await stored(sqlite_home) == 2, (
-        "what was in the log of the first file is not in this one"
+        "the write-ahead log of the first file is not applied to this one"
     )
     first = Home(sqlite_home.folder, f"sqlite:///{path.with_name('first.db')}")
-    assert await stored(first) == 2, "nor is it lost"
+    assert await stored(first) == 2, "the write-ahead log of the first file is not lost"

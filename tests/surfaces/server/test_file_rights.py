@@ -1,4 +1,4 @@
-"""What duly writes is for its owner's eyes only, whatever the umask."""
+"""Files that duly writes can be read only by their owner, whatever the umask."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def mode(path: Path) -> int:
 
 
 def opened(home: Home) -> list[str]:
-    """The files that others than their owner may use."""
+    """The files that users other than their owner may read or write."""
     return sorted(
         path.name for path in home.folder.iterdir() if path.is_file() and mode(path) & 0o077
     )
 
 
-async def test_the_store_its_companions_its_lock_and_exports_are_for_the_owner_only(
+async def test_the_store_its_lock_and_exports_are_only_for_the_owner(
     sqlite_home: Home, permissive: None
 ) -> None:
     home = sqlite_home
@@ -48,7 +48,7 @@ async def test_the_store_its_companions_its_lock_and_exports_are_for_the_owner_o
     assert mode(home.folder / "moved.ndjson") == OWNER_ONLY
 
 
-async def test_a_file_that_others_may_read_stays_so_and_the_doctor_says_it(
+async def test_a_file_that_others_may_read_is_unchanged_and_the_doctor_warns(
     sqlite_home: Home,
 ) -> None:
     await sqlite_home.deliver("log")
@@ -62,7 +62,7 @@ async def test_a_file_that_others_may_read_stays_so_and_the_doctor_says_it(
     assert mode(file) == 0o640
 
 
-def test_only_rights_of_others_are_a_warning() -> None:
+def test_only_permissions_of_others_are_a_warning() -> None:
     assert rights_check({"a": 0o100600}).verdict is CheckResult.OK
     for others in (0o100640, 0o100604, 0o100620):
         assert rights_check({"a": 0o100600, "b": others}).verdict is CheckResult.WARNING

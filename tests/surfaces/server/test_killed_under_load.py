@@ -1,4 +1,4 @@
-"""A real server under load that is killed and stopped: what it said yes to is there, and once."""
+"""A real server under load that is killed and stopped: each accepted delivery exists once."""
 
 import asyncio
 import signal
@@ -15,7 +15,7 @@ CALLERS, EACH = 8, 30
 
 
 class Callers:
-    """Clients that send each of their deliveries until it is answered, with the same key."""
+    """Clients that repeat each delivery with the same key until it is accepted."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -38,7 +38,7 @@ class Callers:
                 self.accepted[key] = await self._accepted(client, key)
                 if len(self.accepted) >= CALLERS * EACH // 2:
                     self.half_way.set()
-                    # The other half is sent to a server that is told to stop.
+                    # The other half is sent to a server that is being stopped.
                     await self.go_on.wait()
 
     async def _accepted(self, client: httpx.AsyncClient, key: str) -> str:

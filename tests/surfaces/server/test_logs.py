@@ -1,4 +1,4 @@
-"""What a server writes to stderr: JSON for programs, lines for people."""
+"""The log of a server on stderr: JSON, or text at a terminal."""
 
 import json
 import os
@@ -54,17 +54,19 @@ async def shop(sqlite_home: Home) -> Home:
     return sqlite_home
 
 
-def test_a_record_of_anybodys_is_one_json_line_with_its_facts_and_trace(shop: Home) -> None:
+def test_a_record_of_any_logger_is_one_json_line_with_its_fields_and_traceback(shop: Home) -> None:
     with shop.running("work", "shop:app") as worker:
-        told = worker.wait_for("Tripped")
-    assert datetime.fromisoformat(told["at"]).tzinfo is not None
-    assert (told["level"], told["logger"], told["message"]) == ("error", "shop", "no luck")
-    assert told["place"] == 3
-    assert re.match(r"Traceback .*\n.*ZeroDivisionError: division by zero", told["exception"], re.S)
+        logged = worker.wait_for("Tripped")
+    assert datetime.fromisoformat(logged["at"]).tzinfo is not None
+    assert (logged["level"], logged["logger"], logged["message"]) == ("error", "shop", "no luck")
+    assert logged["place"] == 3
+    assert re.match(
+        r"Traceback .*\n.*ZeroDivisionError: division by zero", logged["exception"], re.S
+    )
 
 
 @pytest.mark.parametrize("coloured", [True, False])
-def test_at_a_terminal_it_is_a_line_for_people(shop: Home, coloured: bool) -> None:
+def test_at_a_terminal_a_record_is_a_line_of_text(shop: Home, coloured: bool) -> None:
     wanted = environment({"DULY_DATABASE": shop.database, "NO_COLOR": ""})
     if coloured:
         del wanted["NO_COLOR"]
@@ -81,7 +83,7 @@ def test_at_a_terminal_it_is_a_line_for_people(shop: Home, coloured: bool) -> No
     assert (b"\x1b[31m" in seen) == coloured
 
 
-def test_each_is_one_line_of_json_whatever_characters_it_has() -> None:
+def test_a_record_is_one_line_of_json_whatever_its_characters() -> None:
     done = subprocess.run([sys.executable, "-c", SAID], capture_output=True, check=True)
     lines = [json.loads(each) for each in done.stderr.splitlines()]
     assert [each["message"] for each in lines] == ["two\nlines", "no text: caf\udce9", "it broke"]
@@ -89,22 +91,22 @@ def test_each_is_one_line_of_json_whatever_characters_it_has() -> None:
     assert all(each["at"].endswith("Z") for each in lines)
 
 
-async def test_a_completion_is_logged_at_debug_and_costs_nothing_otherwise(
+async def test_a_completion_is_logged_only_at_debug(
     sqlite_home: Home,
 ) -> None:
     with sqlite_home.serving("--log-level", "debug") as server:
         assert server.wait_for("WorkerStarted")["message"].endswith("slots for log")
         id = await sqlite_home.deliver("log")
-        told = server.wait_for("DeliveryCompleted")
-    assert (told["level"], told["delivery"], told["target"]) == ("debug", id, "log")
-    assert (told["attempt"], told["seconds"] >= 0) == (1, True)
+        logged = server.wait_for("DeliveryCompleted")
+    assert (logged["level"], logged["delivery"], logged["target"]) == ("debug", id, "log")
+    assert (logged["attempt"], logged["seconds"] >= 0) == (1, True)
     app = App(sqlite_home.database, environment={})
     assert not app.engine().worker.settler._observers
     await app.close()
 
 
 @pytest.mark.parametrize("by", ["environment", "app"])
-async def test_a_level_leaves_out_what_is_below_it_and_a_strange_one_is_refused(
+async def test_a_level_hides_lower_levels_and_an_unknown_one_is_refused(
     shop: Home, by: str
 ) -> None:
     quiet = {"DULY_LOG_LEVEL": "error"} if by == "environment" else {}

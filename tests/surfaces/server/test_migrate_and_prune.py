@@ -1,4 +1,4 @@
-"""`duly migrate`, `prune`, `bench` and `config`: the moves on the store as a whole."""
+"""`duly migrate`, `prune`, `bench` and `config`."""
 
 import json
 from pathlib import Path
@@ -18,14 +18,14 @@ def test_migrate_shows_applies_and_prints_the_schema(empty_home: Home) -> None:
     assert empty_home.json("migrate", "sql")["items"] == []
 
 
-async def test_the_printed_sql_makes_a_store_that_serves(empty_home: Home) -> None:
+async def test_the_printed_sql_makes_a_working_store(empty_home: Home) -> None:
     script = empty_home.ok("migrate", "sql", "--all")
     await empty_home.execute(script)
     assert empty_home.json("migrate", "status")["current"] is True
     assert empty_home.json("deliveries", "list")["items"] == []
 
 
-def test_a_store_that_is_behind_is_refused_with_what_to_do(sqlite_home: Home) -> None:
+def test_an_old_schema_is_refused_with_a_remedy(sqlite_home: Home) -> None:
     apsw.Connection(sqlite_home.database.removeprefix("sqlite:///")).close()
     sqlite_home.write("duly.db", "")
     done = sqlite_home.duly("deliveries", "list")
@@ -34,7 +34,7 @@ def test_a_store_that_is_behind_is_refused_with_what_to_do(sqlite_home: Home) ->
 
 
 async def finished(home: Home) -> None:
-    """Two that are cancelled and one that waits."""
+    """Two cancelled deliveries and one that waits."""
     async with home.app() as app:
         stored = [await app.deliver("log", after=3600) for _ in range(3)]
         for each in stored[:2]:
@@ -60,15 +60,15 @@ async def test_a_dry_run_counts_and_removes_nothing(home: Home) -> None:
     assert await states(home) == ["pending"]
 
 
-async def test_pruning_asks_first(sqlite_home: Home) -> None:
+async def test_a_prune_asks_first(sqlite_home: Home) -> None:
     await finished(sqlite_home)
     now = ("prune", "--completed-for", "0s")
     refused = sqlite_home.duly(*now, stdin="no\n")
     assert (refused.returncode, refused.stdout) == (0, "0 removed\n")
     assert "2 deliveries are older" in refused.stderr
-    nobody = sqlite_home.duly(*now)
-    assert nobody.returncode == 2
-    assert "--yes" in nobody.stderr
+    unasked = sqlite_home.duly(*now)
+    assert unasked.returncode == 2
+    assert "--yes" in unasked.stderr
     assert sqlite_home.ok(*now, stdin="y\n") == "2 removed"
 
 
@@ -86,7 +86,7 @@ async def test_a_bench_leaves_nothing_behind(home: Home) -> None:
     assert sorted(each.name for each in home.folder.iterdir()) == before
 
 
-async def test_a_bench_does_not_touch_a_namespace_that_is_in_use(
+async def test_a_bench_refuses_a_namespace_that_is_in_use(
     tmp_path: Path, postgres_url: str
 ) -> None:
     home = Home(tmp_path, postgres_url)
@@ -123,5 +123,5 @@ def test_settings_are_checked_all_at_once(sqlite_home: Home) -> None:
     assert sqlite_home.json("config", "validate") == {"valid": True, "problems": []}
     wrong = sqlite_home.duly("config", "validate", environ={"DULY_SECRET_KEY": "short"})
     assert wrong.stderr.startswith("error: secret_key: give base64 of 32 bytes")
-    told = [line.split() for line in sqlite_home.ok("config", "show", "--origin").splitlines()]
-    assert ["poll", "9.0", "duly.toml"] in told
+    output = [line.split() for line in sqlite_home.ok("config", "show", "--origin").splitlines()]
+    assert ["poll", "9.0", "duly.toml"] in output

@@ -1,4 +1,4 @@
-"""Many more callers than a real server takes: some are refused, and it is true what each hears."""
+"""More callers than a real server accepts: some are refused, and each gets a true answer."""
 
 import asyncio
 import signal
@@ -25,7 +25,7 @@ SLOW = {"DULY_ACCEPT_QUEUE": str(PLACES), "DULY_FAILPOINTS": "deliver.before=sle
 
 
 class Callers:
-    """Half of them give up when they are refused, half send it again with the same key."""
+    """Half of them give up when they are refused, half repeat the request with the same key."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -33,7 +33,7 @@ class Callers:
         self.refused: list[httpx.Response] = []
 
     async def run(self) -> None:
-        """Send all, so many at once."""
+        """Send all deliveries, many at once."""
         async with (
             asyncio.timeout(DEADLINE_SECONDS),
             httpx.AsyncClient(base_url=self._url, timeout=DEADLINE_SECONDS) as client,
@@ -58,7 +58,9 @@ class Callers:
 
 
 @pytest.mark.requirement("S2", "D1")
-async def test_an_overloaded_server_refuses_some_and_keeps_exactly_what_it_took(home: Home) -> None:
+async def test_an_overloaded_server_refuses_some_and_stores_exactly_what_it_accepted(
+    home: Home,
+) -> None:
     home.write("shop.py", SHOP)
     with home.serving("shop:app", environ=SLOW) as server:
         callers = Callers(server.url)
@@ -86,7 +88,7 @@ async def test_an_overloaded_server_refuses_some_and_keeps_exactly_what_it_took(
 def until_noted(home: Home, count: int) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while len(noted(home)) < count:
-        assert time.monotonic() < deadline, "not all that was taken was handled"
+        assert time.monotonic() < deadline, "some accepted deliveries were not handled"
 
 
 def noted(home: Home) -> list[str]:

@@ -1,4 +1,4 @@
-"""Webhooks to the server's own port: they never arrive, whatever its address is called."""
+"""Webhooks to the server's own port never arrive, whatever name of its address they use."""
 
 import asyncio
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ async def test_no_webhook_reaches_the_server_that_sends_it(home: Home) -> None:
     allowed = {"DULY_EGRESS_ALLOW": ALLOWED}
     with home.serving(environ=allowed) as server:
         hooks = [f"http://{each}:{urlsplit(server.url).port}/v1/keys" for each in HOSTS]
-        token = await furnish(home, hooks)
+        token = await add_endpoints(home, hooks)
         async with (
             asyncio.timeout(DEADLINE_SECONDS),
             httpx.AsyncClient(
@@ -42,8 +42,8 @@ async def test_no_webhook_reaches_the_server_that_sends_it(home: Home) -> None:
         assert await app.keys.list() == []
 
 
-async def furnish(home: Home, hooks: list[str]) -> str:
-    """Endpoints and a key in another namespace, made by somebody who does not listen there."""
+async def add_endpoints(home: Home, hooks: list[str]) -> str:
+    """Make endpoints and a key in another namespace, from a process that is not the server."""
     app = App(home.database, namespace="two", egress_allow=ALLOWED, environment={})
     async with app:
         for name, hook in enumerate(hooks):

@@ -1,4 +1,4 @@
-"""PostgreSQL servers and roles as hosts hand them out: a plain role, a replica, read-only, TLS."""
+"""PostgreSQL servers and roles as providers offer them: a plain role, a replica, read-only, TLS."""
 
 import json
 import uuid
@@ -29,7 +29,7 @@ async def execute(url: str, *statements: str) -> None:
 async def role(
     postgres: ForeignServer | Server, empty_postgres_url: str
 ) -> AsyncIterator[tuple[str, str]]:
-    """A role that may create nothing in the database, and the address of it with that role."""
+    """A role that may create nothing in the database, and the database URL with that role."""
     name = f"plain_{uuid.uuid4().hex}"
     await execute(empty_postgres_url, f"create role {name} login password 'plain'")
     head, _, tail = empty_postgres_url.rpartition("@")
@@ -57,7 +57,7 @@ def verdicts(document: Any) -> dict[str, tuple[str, str]]:
     return {each["name"]: (each["verdict"], each.get("remedy", "")) for each in document["checks"]}
 
 
-async def test_a_replica_is_told(tmp_path: Path, own_postgres: Server) -> None:
+async def test_a_replica_is_reported(tmp_path: Path, own_postgres: Server) -> None:
     home = Home(tmp_path, await own_postgres.create_database("books"))
     await bring_up(home.database)
     own_postgres.stop()
@@ -72,14 +72,14 @@ async def test_a_replica_is_told(tmp_path: Path, own_postgres: Server) -> None:
         assert refused.returncode == 4
         assert "this server is a replica; name the primary" in refused.stderr
         assert "target_session_attrs=read-write" in refused.stderr
-    # Whoever only looks may do so there.
+    # Commands that only read work there.
     assert home.json("deliveries", "list")["items"] == []
     changed = home.duly("streams", "pause", "mine")
     assert changed.returncode == 4
     assert "replica or read-only" in changed.stderr
 
 
-async def test_a_database_that_is_read_only_is_told(tmp_path: Path, postgres_url: str) -> None:
+async def test_a_read_only_database_is_reported(tmp_path: Path, postgres_url: str) -> None:
     name = postgres_url.rpartition("/")[2].partition("?")[0]
     await execute(postgres_url, f'alter database "{name}" set default_transaction_read_only = on')
     home = Home(tmp_path, postgres_url)
@@ -91,13 +91,13 @@ async def test_a_database_that_is_read_only_is_told(tmp_path: Path, postgres_url
     assert "alter role ROLE set default_transaction_read_only = off" in refused.stderr
 
 
-def test_parameters_that_change_nothing_are_told(tmp_path: Path, postgres_url: str) -> None:
+def test_ignored_parameters_are_reported(tmp_path: Path, postgres_url: str) -> None:
     mark = "&" if "?" in postgres_url else "?"
     home = Home(tmp_path, f"{postgres_url}{mark}keepalives=1&schema=public&application_name=mine")
     found = home.json("doctor")
     assert found["ok"] is True
-    told = [each["found"] for each in found["checks"] if each["name"] == "address"]
-    assert told == ["keepalives is ignored", "schema is ignored"]
+    ignored = [each["found"] for each in found["checks"] if each["name"] == "address"]
+    assert ignored == ["keepalives is ignored", "schema is ignored"]
     with home.running("serve", "--port", "0") as server:
         assert "schema `duly`" in server.line_with(
             "parameter schema of the database URL is ignored"

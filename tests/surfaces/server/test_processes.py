@@ -1,4 +1,4 @@
-"""Several processes under a small parent: who dies is replaced, and orphans end."""
+"""Several processes under a small parent: dead ones are replaced, and orphans end."""
 
 import os
 import signal
@@ -50,21 +50,21 @@ def until_two_work(server: Running) -> None:
 
 
 def metrics_of_both(server: Running) -> dict[str, Any]:
-    """One scrape, once it tells of both: which of them is asked cannot be chosen."""
+    """Scrape until the metrics of both are included: either process may answer."""
     for _ in range(1000):
         with urlopen(f"{server.url}/metrics", timeout=10) as answer:
             text = answer.read().decode()
-        # Each once, or Prometheus would refuse it all.
+        # Prometheus refuses a scrape in which a family occurs twice.
         helps = [line for line in text.splitlines() if line.startswith("# TYPE")]
         assert len(helps) == len(set(helps))
         found = {each.name: each for each in text_string_to_metric_families(text)}
         if {each.labels["process"] for each in found["duly_claimed"].samples} == {"1", "2"}:
             return found
-    raise AssertionError("no scrape told of both")
+    raise AssertionError("no scrape included both")
 
 
 @pytest.mark.requirement("S1", "S3", "D13")
-def test_they_share_a_port_and_one_that_is_killed_is_replaced(shop: Home) -> None:
+def test_processes_share_a_port_and_a_killed_one_is_replaced(shop: Home) -> None:
     with shop.serving("shop:app", "--processes", "2", environ=QUICK) as server:
         until_two_work(server)
         first, _ = children(server.process.pid)
@@ -76,7 +76,7 @@ def test_they_share_a_port_and_one_that_is_killed_is_replaced(shop: Home) -> Non
         found = metrics_of_both(server)
         for name in ("duly_run_seconds", "duly_running", "duly_build_info"):
             assert {each.labels["process"] for each in found[name].samples} == {"1", "2"}
-        # How the namespace stands is said once.
+        # The metrics of the namespace are included once.
         assert [each.labels for each in found["duly_workers"].samples] == [{}]
         server.signal(signal.SIGTERM)
         assert server.end() == 0
@@ -84,26 +84,26 @@ def test_they_share_a_port_and_one_that_is_killed_is_replaced(shop: Home) -> Non
 
 
 @pytest.mark.requirement("S2")
-async def test_a_key_gets_its_pace_from_all_of_them_together(shop: Home) -> None:
+async def test_the_rate_limit_of_a_key_is_shared_by_all_processes(shop: Home) -> None:
     async with shop.app() as app:
         token = (await app.keys.create("greedy")).token
-    rate, asked, passed = 40, 0, 0
+    rate, requests, passed = 40, 0, 0
     environ = QUICK | {"DULY_KEY_RATE": str(rate)}
     with shop.serving("shop:app", "--processes", "2", environ=environ) as server:
         until_two_work(server)
         begun_at = time.monotonic()
-        # Each time over a new connection, to either of them.
+        # Each request uses a new connection, to either process.
         while (seconds := time.monotonic() - begun_at) < 1.5:
-            asked += 1
+            requests += 1
             passed += server.get("/v1/workers", key=token)[0] == 200
-    # What they may save up is two seconds' worth; had each its own pace, it were rate * (2 + 3).
-    assert min(rate, asked) <= passed < rate * (2 + seconds + 0.5)
+    # A burst of two seconds is allowed; with one limit for each process it would be twice as much.
+    assert min(rate, requests) <= passed < rate * (2 + seconds + 0.5)
 
 
 @pytest.mark.requirement("D13", "D5")
-async def test_orphans_end_and_hand_back_what_they_held(shop: Home) -> None:
+async def test_orphans_end_and_release_their_claims(shop: Home) -> None:
     id = await shop.deliver("hang")
-    # The lease is long, so that a slow machine does not lose it: then both would run it.
+    # The lease is long: if a slow machine lost it, both would run the delivery.
     environ = QUICK | {"DULY_DRAIN": "0.1", "DULY_LEASE": "30"}
     with shop.running("work", "shop:app", "--processes", "2", environ=environ) as server:
         server.wait_for("Entered")
@@ -117,7 +117,7 @@ async def test_orphans_end_and_hand_back_what_they_held(shop: Home) -> None:
 
 
 @pytest.mark.requirement("D13")
-async def test_a_second_signal_ends_all_of_them_at_once_and_loses_nothing(shop: Home) -> None:
+async def test_a_second_signal_ends_all_processes_at_once_and_loses_nothing(shop: Home) -> None:
     id = await shop.deliver("hang")
     with shop.running("work", "shop:app", "--processes", "2", environ=QUICK) as server:
         server.wait_for("Entered")
@@ -129,7 +129,9 @@ async def test_a_second_signal_ends_all_of_them_at_once_and_loses_nothing(shop: 
 
 
 @pytest.mark.requirement("D14")
-async def test_one_whose_loop_hangs_is_killed_and_its_work_goes_on(shop: Home) -> None:
+async def test_a_process_with_a_blocked_event_loop_is_killed_and_its_work_continues(
+    shop: Home,
+) -> None:
     id = await shop.deliver("block")
     environ = QUICK | {"NOTIFY_SOCKET": "@nobody/listens", "WATCHDOG_USEC": "2000000"}
     with shop.running("work", "shop:app", "--processes", "2", environ=environ) as server:
@@ -144,7 +146,7 @@ async def test_one_whose_loop_hangs_is_killed_and_its_work_goes_on(shop: Home) -
 
 
 @pytest.mark.requirement("D14")
-def test_what_is_wrong_for_all_of_them_ends_the_start(shop: Home) -> None:
+def test_an_error_in_every_process_ends_the_start(shop: Home) -> None:
     done = shop.process("work", "nowhere:app", "--processes", "2")
     assert done.returncode == 2
     assert done.stderr.count("error: app: there is no module 'nowhere'") == 1

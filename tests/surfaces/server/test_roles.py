@@ -1,4 +1,4 @@
-"""What a process is to do: some of it needs a database that many can share."""
+"""The roles of a process: some need a database that several processes can share."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.surfaces.processes import Home
         (("--role", "cook"), "role: 'cook' from flag is not valid; give some of api, worker and"),
     ],
 )
-def test_what_a_file_does_not_allow_is_refused_before_it_is_made(
+def test_roles_that_sqlite_does_not_allow_are_refused_before_the_file_is_created(
     sqlite_home: Home, flags: tuple[str, str], problem: str
 ) -> None:
     done = sqlite_home.process("serve", "--port", "0", *flags)

@@ -1,4 +1,4 @@
-"""How a server starts: in order, or not at all and with a reason."""
+"""How a server starts: in order, or not at all and with an error."""
 
 import http.client
 import signal
@@ -32,7 +32,7 @@ def is_open(port: int) -> bool:
 
 
 @pytest.mark.requirement("D3")
-async def test_the_port_opens_only_after_the_dead_workers_work_is_taken_back(home: Home) -> None:
+async def test_the_port_opens_only_after_the_work_of_dead_workers_is_reclaimed(home: Home) -> None:
     home.write("shop.py", HANGS)
     id = await home.deliver("hang")
     short = {"DULY_LEASE": "0.5"}
@@ -84,7 +84,7 @@ def test_a_missing_database_ends_the_start_with_code_4(sqlite_home: Home) -> Non
         ("database", "sqlite:////tmp"),
     ],
 )
-def test_a_bad_setting_ends_the_start_with_code_2_and_is_named(
+def test_an_invalid_setting_ends_the_start_with_code_2_and_its_name(
     sqlite_home: Home, name: str, value: str
 ) -> None:
     done = sqlite_home.process("serve", environ={f"DULY_{name.upper()}": value})
@@ -94,20 +94,20 @@ def test_a_bad_setting_ends_the_start_with_code_2_and_is_named(
 
 @pytest.mark.requirement("D14")
 def test_an_unwritable_path_ends_the_start_with_code_2(sqlite_home: Home) -> None:
-    # Not even root can make a file there.
+    # Not even root can create a file there.
     done = sqlite_home.process("serve", "--port", "0", "--database", "sqlite:////proc/duly.db")
     assert done.returncode == 2
     assert "cannot be written" in done.stderr
 
 
-def test_a_second_server_on_a_sqlite_file_is_told_of_the_first(sqlite_home: Home) -> None:
+def test_a_second_server_on_a_sqlite_file_is_refused_and_names_the_first(sqlite_home: Home) -> None:
     with sqlite_home.serving() as first:
         done = sqlite_home.process("serve", "--port", str(first.url.rpartition(":")[2]))
     assert done.returncode == 1
     assert f"process {first.process.pid}" in done.stderr
 
 
-async def test_a_taken_port_is_refused_and_nothing_is_left_running(sqlite_home: Home) -> None:
+async def test_a_port_in_use_is_refused_and_nothing_keeps_running(sqlite_home: Home) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         done = sqlite_home.process("serve", "--port", str(port))
@@ -118,7 +118,7 @@ async def test_a_taken_port_is_refused_and_nothing_is_left_running(sqlite_home: 
 
 
 @pytest.mark.requirement("D3")
-def test_an_open_port_answers_for_a_migrated_store_and_a_worker_that_runs(home: Home) -> None:
+def test_an_open_port_means_a_migrated_store_and_a_running_worker(home: Home) -> None:
     with home.serving() as server:
         assert server.get("/health") == (200, "application/json", {"status": "ok"})
         status, _, full = server.get("/health?verbose=true")
@@ -134,22 +134,22 @@ def test_an_open_port_answers_for_a_migrated_store_and_a_worker_that_runs(home: 
 
 
 @pytest.mark.parametrize("is_found", [True, False], ids=["by its name", "in full"])
-def test_the_start_says_what_it_is_where_its_data_is_and_what_to_try(
+def test_the_start_logs_the_version_the_data_and_a_command_to_try(
     sqlite_home: Home, is_found: bool
 ) -> None:
     sqlite_home.write("duly", "")
     (sqlite_home.folder / "duly").chmod(0o755)
     looked_in = {"PATH": str(sqlite_home.folder) if is_found else ""}
     with sqlite_home.running("serve", "--port", "0", environ=looked_in) as server:
-        told = server.wait_for("Serving")
-    assert told["version"]
-    assert told["url"].startswith("http://127.0.0.1:")
-    assert told["data"] == f"{sqlite_home.folder}/duly.db"
+        logged = server.wait_for("Serving")
+    assert logged["version"]
+    assert logged["url"].startswith("http://127.0.0.1:")
+    assert logged["data"] == f"{sqlite_home.folder}/duly.db"
     duly = "duly" if is_found else f"{sys.executable} -m duly"
-    assert f'{duly} deliver log \'{{"hello": "world"}}\'' in told["try"]
+    assert f'{duly} deliver log \'{{"hello": "world"}}\'' in logged["try"]
 
 
-def test_every_error_of_the_port_is_problem_json(sqlite_home: Home) -> None:
+def test_every_http_error_is_problem_json(sqlite_home: Home) -> None:
     with sqlite_home.serving() as server:
         answers = [
             server.get("/nothing"),

@@ -1,4 +1,4 @@
-"""How a server stops: running work ends or is handed back, and nothing is lost."""
+"""How a server stops: running deliveries end or are released, and nothing is lost."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def open_gate(folder: Path) -> None:
 
 
 @pytest.mark.requirement("D13")
-async def test_running_work_may_end_while_health_says_stopping(shop: Home) -> None:
+async def test_running_deliveries_end_while_health_is_stopping(shop: Home) -> None:
     running = await shop.deliver("gate")
     with shop.serving("shop:app") as server:
         server.wait_for("Entered")
@@ -53,7 +53,9 @@ async def test_running_work_may_end_while_health_says_stopping(shop: Home) -> No
 
 
 @pytest.mark.requirement("D13")
-async def test_what_does_not_end_in_time_is_handed_back_untouched(shop: Home) -> None:
+async def test_a_delivery_that_does_not_end_in_time_is_released_without_an_attempt(
+    shop: Home,
+) -> None:
     id = await shop.deliver("hang")
     with shop.serving("shop:app", environ={"DULY_DRAIN": "0.2"}) as server:
         server.wait_for("Entered")
@@ -67,7 +69,7 @@ async def test_what_does_not_end_in_time_is_handed_back_untouched(shop: Home) ->
 
 
 @pytest.mark.requirement("D13")
-async def test_a_second_signal_ends_it_at_once_and_the_work_is_not_lost(shop: Home) -> None:
+async def test_a_second_signal_ends_it_at_once_and_loses_nothing(shop: Home) -> None:
     id = await shop.deliver("gate")
     short = {"DULY_LEASE": "0.5", "DULY_RECOVERY_INTERVAL": "0.1"}
     with shop.running("work", "shop:app", environ=short) as worker:
@@ -86,7 +88,7 @@ async def test_a_second_signal_ends_it_at_once_and_the_work_is_not_lost(shop: Ho
 
 @pytest.mark.requirement("D13")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_idle_server_stops_without_a_word_of_trouble(sqlite_home: Home, number: int) -> None:
+def test_an_idle_server_stops_without_warnings(sqlite_home: Home, number: int) -> None:
     with sqlite_home.serving() as server:
         server.signal(number)
         assert server.end() == 0

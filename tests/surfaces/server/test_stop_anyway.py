@@ -1,4 +1,4 @@
-"""A server ends after its drain time whatever its handlers do, and whenever it is told to."""
+"""A server ends after its drain time whatever its handlers do, and whenever it is stopped."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from tests.surfaces.processes import DEADLINE_SECONDS, Home, environment
 
 pytestmark = [pytest.mark.requirement("D13"), pytest.mark.long]
 MOST_SECONDS = 12.0
-"""The drain time, what is cancelled again, the last outcomes, the end; on a busy machine."""
+"""Drain time, second cancellation, last settlements and exit, on a busy machine."""
 SHOP = """
 import asyncio, logging, threading, time, duly
 app = duly.App()
@@ -99,7 +99,7 @@ app = duly.App()
 
 
 @pytest.mark.parametrize("command", ["serve", "work"])
-def test_told_to_stop_while_it_imports_it_does_so_in_order(sqlite_home: Home, command: str) -> None:
+def test_a_signal_during_the_import_stops_it_in_order(sqlite_home: Home, command: str) -> None:
     sqlite_home.write("slow.py", SLOW)
     os.mkfifo(sqlite_home.folder / "gate")
     with sqlite_home.running(command, "slow:app") as server:
@@ -112,7 +112,7 @@ def test_told_to_stop_while_it_imports_it_does_so_in_order(sqlite_home: Home, co
 
 @pytest.fixture
 def black_hole() -> Iterator[socket.socket]:
-    """A database that takes connections and never says a word."""
+    """A database that accepts connections and never answers."""
     with closing(socket.create_server(("127.0.0.1", 0))) as found:
         found.settimeout(DEADLINE_SECONDS)
         yield found
@@ -127,7 +127,7 @@ print("returned")
 
 
 @pytest.mark.parametrize("command", ["serve", "work", "run"])
-def test_told_to_stop_while_it_waits_for_its_store_it_does_so_in_order(
+def test_a_signal_while_it_waits_for_its_store_stops_it_in_order(
     tmp_path: Path, black_hole: socket.socket, command: str
 ) -> None:
     url = f"postgresql://127.0.0.1:{black_hole.getsockname()[1]}/none?sslmode=disable"
@@ -157,7 +157,9 @@ sys.exit("it went on")
 
 
 @pytest.mark.parametrize("command", ["serve", "work"])
-def test_told_to_stop_before_it_is_loaded_it_ends_well(tmp_path: Path, command: str) -> None:
+def test_a_signal_before_it_is_loaded_ends_it_without_an_error(
+    tmp_path: Path, command: str
+) -> None:
     (tmp_path / "uvloop.py").write_text(LOADING)  # found before the real one
     os.mkfifo(tmp_path / "gate")
     arguments = [sys.executable, "-m", "duly", command, "shop:app"]

@@ -22,7 +22,7 @@ UNIT = Path(__file__).parents[3] / "deploy" / "duly.service"
 
 @pytest.fixture(params=["path", "abstract"])
 def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, socket.socket]]:
-    """Where systemd would listen, and what it hears there."""
+    """The address and the socket on which systemd would receive notifications."""
     mark, first = ("", "") if request.param == "path" else ("@", "\0")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.settimeout(DEADLINE_SECONDS)
@@ -31,32 +31,32 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[st
 
 
 @pytest.mark.requirement("S1", "D13")
-def test_systemd_is_told_when_it_serves_that_it_lives_and_when_it_stops(
+def test_systemd_is_notified_of_the_start_the_heartbeats_and_the_stop(
     sqlite_home: Home, manager: tuple[str, socket.socket]
 ) -> None:
-    address, hears = manager
+    address, socket_of_systemd = manager
     sqlite_home.write("shop.py", HANGS)
     asyncio.run(sqlite_home.deliver("hang"))
     environ = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "200000", "DULY_DRAIN": "0.5"}
     with sqlite_home.serving("shop:app", environ=environ) as server:
-        assert after_heartbeats(hears) == f"READY=1\nSTATUS=listens on {server.url}"
+        assert after_heartbeats(socket_of_systemd) == f"READY=1\nSTATUS=listens on {server.url}"
         assert is_open(int(server.url.rpartition(":")[2]))
-        assert [hears.recv(4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+        assert [socket_of_systemd.recv(4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
         server.wait_for("Entered")
         server.signal(signal.SIGTERM)
-        assert after_heartbeats(hears) == "STOPPING=1"
-        assert hears.recv(4096) == b"WATCHDOG=1"  # what still runs may end
+        assert after_heartbeats(socket_of_systemd) == "STOPPING=1"
+        assert socket_of_systemd.recv(4096) == b"WATCHDOG=1"  # running deliveries may end
         assert server.end() == 0
 
 
-def after_heartbeats(hears: socket.socket) -> str:
-    """The next that is told besides that it lives."""
-    while (heard := hears.recv(4096)) == b"WATCHDOG=1":
+def after_heartbeats(socket_of_systemd: socket.socket) -> str:
+    """The next notification that is not a heartbeat."""
+    while (notice := socket_of_systemd.recv(4096)) == b"WATCHDOG=1":
         pass
-    return heard.decode()
+    return notice.decode()
 
 
-def test_nobody_who_listens_is_no_trouble(tmp_path: Path) -> None:
+def test_a_missing_socket_is_ignored(tmp_path: Path) -> None:
     full = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     with full:
         full.bind(f"{tmp_path}/full")
@@ -77,13 +77,13 @@ def test_nobody_who_listens_is_no_trouble(tmp_path: Path) -> None:
         ({"WATCHDOG_USEC": "soon"}, None),
     ],
 )
-def test_the_watchdog_is_heeded_if_it_means_this_process(
+def test_the_watchdog_is_used_only_if_it_is_for_this_process(
     given: dict[str, str], seconds: float | None
 ) -> None:
     assert for_systemd({"NOTIFY_SOCKET": "@here", **given}).watchdog == seconds
 
 
-def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("no systemd-analyze here")
@@ -111,10 +111,10 @@ def orphan(delivery):
 
 
 @pytest.mark.requirement("S1", "D13")
-def test_as_the_first_process_it_heeds_signals_and_lets_orphans_go(sqlite_home: Home) -> None:
+def test_as_the_first_process_it_handles_signals_and_reaps_orphans(sqlite_home: Home) -> None:
     alone = ["unshare", "--pid", "--fork", "--kill-child"]
     if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine gives nobody a process space of its own")
+        pytest.skip("this machine does not allow a new PID namespace")
     sqlite_home.write("shop.py", ORPHANS)
     asyncio.run(sqlite_home.deliver("orphan"))
     with subprocess.Popen(
@@ -131,7 +131,7 @@ def test_as_the_first_process_it_heeds_signals_and_lets_orphans_go(sqlite_home: 
         (first,) = children(outside.pid)
         deadline = time.monotonic() + DEADLINE_SECONDS
         while len(children(first)) > 1:
-            assert time.monotonic() < deadline, "an orphan was not let go"
+            assert time.monotonic() < deadline, "an orphan was not reaped"
         os.kill(first, signal.SIGTERM)
         log = outside.stderr.read()
         assert outside.wait(DEADLINE_SECONDS) == 0

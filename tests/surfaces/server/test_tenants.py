@@ -1,4 +1,4 @@
-"""A tenant with a key of its own, at a server that was told nothing of it."""
+"""A tenant with its own key, at a server that has no setting for it."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from tests.surfaces.processes import DEADLINE_SECONDS, Home
 
 
 @pytest.mark.requirement("D1", "S2")
-async def test_what_a_tenant_delivers_and_schedules_is_done(home: Home) -> None:
+async def test_deliveries_and_schedules_of_a_tenant_run(home: Home) -> None:
     allowed = {"DULY_EGRESS_ALLOW": "127.0.0.1"}
     with home.serving(environ=allowed) as server, home.listening() as receiver:
         token = home.json("keys", "create", "theirs", "--scope", "operate", "--namespace", "two")[

@@ -1,4 +1,4 @@
-"""A service in parts, two of each, all at once: load, a kill, a restarted database, a stop."""
+"""Two processes of each role under load, with a kill, a restart of the database and a stop."""
 
 import asyncio
 import signal
@@ -33,7 +33,7 @@ SECOND = timedelta(seconds=1)
 
 
 class Callers:
-    """Clients that send each delivery to both servers at once, with one key, until one says yes."""
+    """Clients that send each delivery to both servers at once, with one key, until one accepts."""
 
     def __init__(self, servers: list[Running]) -> None:
         self.servers = servers
@@ -52,7 +52,7 @@ class Callers:
                 group.create_task(self._call(client, caller))
 
     async def reach(self, share: float) -> None:
-        """Send until this share is answered, and go on for a fifth more: there is always load."""
+        """Send until this share is accepted, and a fifth more, so that the load continues."""
         async with asyncio.timeout(DEADLINE_SECONDS), self._changed:
             self._allowed = (share + 0.2) * ALL
             self._changed.notify_all()
@@ -68,12 +68,12 @@ class Callers:
 
     async def _accepted(self, client: httpx.AsyncClient, key: str) -> str:
         while True:
-            asked = [self._ask(client, each.url, key) for each in self.servers]
-            if ids := {id for id in await asyncio.gather(*asked) if id is not None}:
+            requests = [self._post(client, each.url, key) for each in self.servers]
+            if ids := {id for id in await asyncio.gather(*requests) if id is not None}:
                 (id,) = ids
                 return id
 
-    async def _ask(self, client: httpx.AsyncClient, url: str, key: str) -> str | None:
+    async def _post(self, client: httpx.AsyncClient, url: str, key: str) -> str | None:
         headers, given = {"idempotency-key": key}, {"target": "note", "payload": key}
         try:
             answer = await client.post(f"{url}/v1/deliveries", json=given, headers=headers)
@@ -84,7 +84,7 @@ class Callers:
 
 
 @pytest.mark.requirement("S1", "S2", "D1", "D4", "D6", "D14", "C1")
-async def test_two_of_each_part_live_through_it_all_and_nothing_is_lost_or_made_twice(
+async def test_with_two_processes_of_each_role_nothing_is_lost_or_made_twice(
     tmp_path: Path, own_postgres: Server
 ) -> None:
     home = Home(tmp_path, await own_postgres.create_database("apart"))
@@ -127,9 +127,9 @@ def start(home: Home, role: str, running: ExitStack) -> Running:
 
 
 def until_it_serves(process: Running) -> None:
-    told = process.wait_for("Serving")
-    assert ("url" in told) == (told["roles"] == ["api"])
-    process.url = told.get("url", "")
+    logged = process.wait_for("Serving")
+    assert ("url" in logged) == (logged["roles"] == ["api"])
+    process.url = logged.get("url", "")
 
 
 async def declare(home: Home) -> None:
@@ -140,7 +140,7 @@ async def declare(home: Home) -> None:
 
 
 async def until_completed(home: Home, moment: datetime) -> None:
-    """Wait for all that was asked for, and for an occurrence of each schedule after the moment."""
+    """Wait for all accepted deliveries, and for an occurrence of each schedule after the moment."""
     async with home.app() as app, asyncio.timeout(DEADLINE_SECONDS):
         while True:
             done = await app.list(state="completed", limit=1000)
@@ -150,7 +150,7 @@ async def until_completed(home: Home, moment: datetime) -> None:
 
 
 async def assert_each_once(home: Home, accepted: dict[str, str]) -> None:
-    """What was answered is all there is besides the schedules', and each had its effect once."""
+    """Only accepted and scheduled deliveries exist, and each had its effect once."""
     async with home.app() as app:
         stored = list(await app.list(limit=1000))
     asked_for = [each.id for each in stored if each.schedule is None]

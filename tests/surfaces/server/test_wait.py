@@ -1,4 +1,4 @@
-"""`duly serve --wait`: a store that is away is waited for."""
+"""`duly serve --wait`: wait for a store that cannot be reached yet."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.requirement("D14")
 
 
 @contextmanager
-def passed_on(port: int, to: str) -> Iterator[None]:
-    """Connections to the port lead to a PostgreSQL."""
+def forwarded(port: int, to: str) -> Iterator[None]:
+    """Forward connections on the port to a PostgreSQL."""
     parts = urlsplit(to)
     with socket.create_server(("127.0.0.1", port)) as server:
 
@@ -49,20 +49,20 @@ def passed_on(port: int, to: str) -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_postgres_that_comes_later_is_waited_for(postgres_url: str, sqlite_home: Home) -> None:
+def test_it_waits_for_a_postgres_that_starts_later(postgres_url: str, sqlite_home: Home) -> None:
     parts, port = urlsplit(postgres_url), free_port()
     place = parts.netloc.rpartition("@")
     away = parts._replace(netloc=f"{place[0]}{place[1]}127.0.0.1:{port}").geturl()
     with sqlite_home.running("serve", "--wait", "--port", "0", "--database", away) as server:
         assert "cannot be reached" in server.wait_for("StoreUnreachable")["problem"]
-        with passed_on(port, postgres_url):
+        with forwarded(port, postgres_url):
             assert server.wait_for("StoreReachable")["failures"] >= 1
             assert server.wait_for("Serving")["url"]
             server.signal(signal.SIGTERM)
             assert server.end() == 0
 
 
-def test_an_sqlite_file_that_cannot_be_read_yet_is_waited_for(sqlite_home: Home) -> None:
+def test_it_waits_for_an_sqlite_file_that_cannot_be_read_yet(sqlite_home: Home) -> None:
     sqlite_home.write("duly.db", "not yet a database" * 100)
     with sqlite_home.running("serve", "--wait", "--port", "0") as server:
         assert "is not a database" in server.wait_for("StoreUnreachable")["problem"]
@@ -71,7 +71,7 @@ def test_an_sqlite_file_that_cannot_be_read_yet_is_waited_for(sqlite_home: Home)
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_whoever_waits_is_stopped_by_a_signal(sqlite_home: Home, processes: str) -> None:
+def test_a_signal_stops_the_wait(sqlite_home: Home, processes: str) -> None:
     away = f"postgresql://duly@127.0.0.1:{free_port()}/none"
     flags = ("--port", "0", "--processes", processes, "--database", away)
     with sqlite_home.running("serve", "--wait", *flags) as server:

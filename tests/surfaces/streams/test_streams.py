@@ -1,4 +1,4 @@
-"""`duly streams`, and what other commands tell of streams, run as commands."""
+"""`duly streams`, and streams in the output of other commands."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ NAME = "team:7"
 
 
 async def failing(home: Home, error: Exception, count: int = 3, **options: Any) -> list[str]:
-    """A stream whose head has failed with that error; returns the ids of its deliveries."""
+    """Make a stream whose head has failed with that error; returns the ids of its deliveries."""
     async with home.app() as app:
 
         @app.handler("work", retry=duly.delays(3600))
@@ -35,7 +35,7 @@ async def retrying(home: Home) -> list[str]:
     return await failing(home, RuntimeError("its bank was away"))
 
 
-async def test_a_blocked_stream_is_shown_with_what_mends_it(home: Home) -> None:
+async def test_a_blocked_stream_is_shown_with_the_commands_that_unblock_it(home: Home) -> None:
     ids = await blocked(home)
     found = home.json("streams", "show", NAME)
     assert (found["name"], found["state"], found["on_failure"]) == (NAME, "blocked", "block")
@@ -44,12 +44,12 @@ async def test_a_blocked_stream_is_shown_with_what_mends_it(home: Home) -> None:
     assert found["head"]["id"] == ids[0]
     assert (found["head"]["state"], found["head"]["attempt"]) == ("dead", 1)
     assert "its bank refused" in found["head"]["error"]
-    told = home.ok("streams", "show", NAME)
+    output = home.ok("streams", "show", NAME)
     for part in (f"{ids[0]}, dead", "its bank refused", f"duly streams retry-now {NAME}"):
-        assert part in told
+        assert part in output
 
 
-async def test_a_list_goes_by_name_and_by_state(home: Home) -> None:
+async def test_a_list_is_ordered_by_name_and_filtered_by_state(home: Home) -> None:
     await blocked(home)
     for name in ("a", "b"):
         await home.deliver("work", 1, stream=name)
@@ -82,7 +82,7 @@ async def test_a_blocked_stream_is_released(home: Home) -> None:
     assert (await home.find(ids[0])).state == "dead"
 
 
-async def test_a_head_is_given_up(home: Home) -> None:
+async def test_a_head_is_dead_lettered(home: Home) -> None:
     ids = await retrying(home)
     home.ok("streams", "dead-letter-head", NAME, "--note", "not worth it")
     found = await home.find(ids[0])
@@ -93,9 +93,9 @@ async def test_a_head_is_given_up(home: Home) -> None:
 async def test_a_stream_is_paused_and_resumed(home: Home) -> None:
     await home.deliver("work", 1, stream=NAME)
     assert home.ok("streams", "pause", NAME, "--reason", "holidays") == f"{NAME} paused"
-    told = home.ok("streams", "show", NAME)
-    assert "holidays" in told
-    assert f"duly streams resume {NAME}" in told
+    output = home.ok("streams", "show", NAME)
+    assert "holidays" in output
+    assert f"duly streams resume {NAME}" in output
     assert home.ok("streams", "resume", NAME).startswith(f"{NAME} waiting")
     actions = [each["action"] for each in home.json("audit")["items"]]
     assert actions == ["stream.resumed", "stream.paused"]
@@ -122,7 +122,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "code", "why"), BAD)
-def test_bad_usage_has_a_code_and_a_reason(
+def test_invalid_usage_has_a_code_and_a_reason(
     sqlite_home: Home, arguments: tuple[str, ...], code: int, why: str
 ) -> None:
     sqlite_home.ok("migrate", "up")
@@ -132,33 +132,35 @@ def test_bad_usage_has_a_code_and_a_reason(
 
 
 class TestDeliveries:
-    async def test_one_that_waits_is_shown_with_what_it_waits_for(self, home: Home) -> None:
+    async def test_a_waiting_delivery_is_shown_with_the_head_it_waits_for(self, home: Home) -> None:
         ids = await retrying(home)
-        told = home.json("deliveries", "show", ids[2])["waits"]
-        assert told.startswith(f"stream {NAME}, behind delivery {ids[0]} (retrying, next at 20")
-        assert f"duly streams release {NAME}" in told
+        output = home.json("deliveries", "show", ids[2])["waits"]
+        assert output.startswith(f"stream {NAME}, behind delivery {ids[0]} (retrying, next at 20")
+        assert f"duly streams release {NAME}" in output
         assert home.json("deliveries", "show", ids[0])["waits"] is None
 
-    async def test_one_behind_a_dead_head_is_shown_with_what_mends_it(self, home: Home) -> None:
+    async def test_a_delivery_behind_a_dead_head_is_shown_with_the_commands_that_unblock_it(
+        self, home: Home
+    ) -> None:
         ids = await blocked(home)
-        told = home.ok("deliveries", "show", ids[1])
-        assert f"stream {NAME}, blocked by delivery {ids[0]} (dead since 20" in told
-        assert f"duly streams retry-now {NAME}" in told
+        output = home.ok("deliveries", "show", ids[1])
+        assert f"stream {NAME}, blocked by delivery {ids[0]} (dead since 20" in output
+        assert f"duly streams retry-now {NAME}" in output
 
-    async def test_in_a_paused_stream_all_wait(self, home: Home) -> None:
+    async def test_in_a_paused_stream_all_deliveries_wait(self, home: Home) -> None:
         ids = [await home.deliver("work", number, stream=NAME) for number in range(2)]
         home.ok("streams", "pause", NAME, "--reason", "holidays")
         for id in ids:
-            told = home.json("deliveries", "show", id)["waits"]
-            assert told.startswith(f"stream {NAME}, paused since 20")
-            assert "(holidays)" in told
+            output = home.json("deliveries", "show", id)["waits"]
+            assert output.startswith(f"stream {NAME}, paused since 20")
+            assert "(holidays)" in output
 
-    async def test_one_that_was_released_waits_for_nobody(self, home: Home) -> None:
+    async def test_a_released_delivery_waits_for_no_other(self, home: Home) -> None:
         ids = await retrying(home)
         home.ok("streams", "release", NAME)
         assert home.json("deliveries", "show", ids[0])["waits"] is None
 
-    async def test_one_is_retried_and_cancelled_in_its_line(self, home: Home) -> None:
+    async def test_deliveries_of_a_stream_are_retried_and_cancelled(self, home: Home) -> None:
         ids = await retrying(home)
         done = home.duly("deliveries", "retry", ids[1])
         assert done.returncode == 5
@@ -167,7 +169,7 @@ class TestDeliveries:
         assert home.ok("deliveries", "retry", ids[0]) == f"{ids[0]} pending"
 
 
-async def test_what_blocks_a_stream_is_stuck_and_how_to_mend_it_is_told(home: Home) -> None:
+async def test_a_blocked_stream_is_stuck_and_its_remedy_is_shown(home: Home) -> None:
     ids = await blocked(home)
     (found, *_) = home.json("stuck")["items"]
     assert (found["id"], found["state"]) == (ids[0], "dead")
@@ -176,7 +178,7 @@ async def test_what_blocks_a_stream_is_stuck_and_how_to_mend_it_is_told(home: Ho
     assert ids[0] not in home.ok("stuck")
 
 
-class TestHandingOver:
+class TestDelivering:
     async def test_deliver_and_send_take_a_stream(self, home: Home) -> None:
         await home.deliver("work")
         given = ("--stream", NAME, "--on-failure", "release")

@@ -1,4 +1,4 @@
-"""`duly completion`: the script is of use to a shell."""
+"""`duly completion`: the script works in a shell."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _duly; printf "%s\\n" "${COMPREPLY[@]}"
 
 def test_bash_completes_every_command_and_its_flags(tmp_path: Path) -> None:
     bash = shutil.which("bash")
-    assert bash, "it needs bash"
+    assert bash, "bash is needed"
     script = tmp_path / "duly.bash"
     script.write_text(command("completion", "bash", environ={}).out)
 
     def offered(*words: str) -> set[str]:
-        asked = [bash, "-c", ASK, "bash", str(script), "duly", *words]
-        done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=30)
+        command = [bash, "-c", ASK, "bash", str(script), "duly", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
         assert not done.stderr
         return set(done.stdout.split())
 
@@ -43,7 +43,7 @@ def test_bash_completes_every_command_and_its_flags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shell", "own"), [("zsh", "#compdef duly\n"), ("fish", "\ncomplete -c duly ")]
 )
-def test_other_shells_have_one_and_a_strange_one_is_refused(shell: str, own: str) -> None:
+def test_other_shells_have_a_script_and_an_unknown_one_is_refused(shell: str, own: str) -> None:
     done = command("completion", shell, environ={})
     assert (done.code, "deliveries" in done.out, own in done.out) == (0, True, True)
     assert command("completion", "tcsh", environ={}).code == 2

@@ -1,6 +1,6 @@
-"""What strangers wrote controls no terminal and no log, and tokens in URLs are shown nowhere.
+"""Foreign text controls no terminal and no log, and tokens in URLs are never shown.
 
-Everything that takes text or a URL is given a hostile one, and every way to look at it is walked.
+Every input for text or a URL gets a hostile one, and every output is checked.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from duly.surfaces.cli.server.log_format import Shaped, _json, _line
 from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.testing import run_until_idle
 from tests.http.conftest import calling
+from tests.surfaces.shown_commands import commands_to_run
 from tests.surfaces.sides import command
-from tests.surfaces.walk import walk
 from tests.transports.receiver import receiver
 
 HOSTILE = "\x1b]0;owned\x07\x9b31m\u202egnp.exe\u2066x\u2028\r\x85\x7f forged"
@@ -39,7 +39,7 @@ SAFE = {"\n", "\t"}
 
 
 def escapes(text: str) -> set[str]:
-    """What would control a terminal or reorder a line."""
+    """The characters that control a terminal or reorder a line."""
     return {
         each
         for each in set(text) - SAFE
@@ -48,8 +48,8 @@ def escapes(text: str) -> set[str]:
     }
 
 
-async def laid_out(app: App) -> dict[str, str]:
-    """Hostile text and URLs wherever they are taken; returns what stands for names in <>."""
+async def fill_store(app: App) -> dict[str, str]:
+    """Store hostile text and URLs everywhere; returns the values of the placeholders in <>."""
 
     @app.handler("fails", retry=duly.no_retry)
     async def fails(delivery: Delivery[Any]) -> None:
@@ -78,12 +78,12 @@ def test_no_command_shows_an_escape_or_a_token(
         app = App(empty_sqlite_url, environment={}, egress_allow="127.0.0.1")
         app.expect("log")
         async with app:
-            return await laid_out(app)
+            return await fill_store(app)
 
     names = asyncio.run(prepared())
     where = {"DULY_DATABASE": empty_sqlite_url, **HERE}
     seen = ""
-    for arguments in walk():
+    for arguments in commands_to_run():
         for name, value in names.items():
             arguments = tuple(each.replace(f"<{name}>", value) for each in arguments)
         for more in ((), ("--json",)):
@@ -93,9 +93,9 @@ def test_no_command_shows_an_escape_or_a_token(
             assert escapes(done.out + done.err) == set(), arguments
             assert TOKEN not in done.out + done.err, arguments
             seen += done.out
-    # It looked where they are: they are spelled out, and the rest of the URL is there.
-    for told in (r"\x9b31m\u202e", r"\u009b31m\u202e", "/hook?token=…"):
-        assert told in seen
+    # The output contains the hostile text, but escaped, and the URL without its token.
+    for escaped in (r"\x9b31m\u202e", r"\u009b31m\u202e", "/hook?token=…"):
+        assert escaped in seen
 
 
 @pytest.mark.requirement("X5", "C7")
@@ -104,17 +104,17 @@ async def test_no_log_line_has_an_escape_a_token_or_a_second_line(
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         async with App(empty_sqlite_url, environment={}, egress_allow="127.0.0.1") as app:
-            await laid_out(app)
-    ours = [each for each in caplog.records if each.name == "duly"]
-    assert any(each.event == "AttemptFailed" for each in ours)  # type: ignore[attr-defined]
-    for record in ours:
+            await fill_store(app)
+    records = [each for each in caplog.records if each.name == "duly"]
+    assert any(each.event == "AttemptFailed" for each in records)  # type: ignore[attr-defined]
+    for record in records:
         message = record.getMessage()
         assert escapes(message) == set()
         assert "\n" not in message
     strange = logging.getLogger("theirs").makeRecord(
         "theirs", logging.ERROR, "", 0, f"{HOSTILE}\n12:00:00 info all is well", (), None
     )
-    for record in [*ours, strange]:
+    for record in [*records, strange]:
         line, document = Shaped(_line).format(record), Shaped(_json).format(record)
         assert TOKEN not in line + document
         plain = line.replace("\x1b[0m", "").replace("\x1b[2m", "").replace("\x1b[31m", "")
@@ -138,18 +138,20 @@ GOES_ON = {"/v1/events"}
 
 
 @pytest.mark.requirement("C7")
-async def test_no_answer_of_the_api_shows_a_token_but_an_endpoint_to_its_admin(
+async def test_the_api_shows_a_token_only_in_an_endpoint_to_its_admin(
     empty_sqlite_url: str,
 ) -> None:
     app = App(empty_sqlite_url, environment={}, egress_allow="127.0.0.1", alert_url=URL)
     async with app:
-        names = await laid_out(app) | {"endpoint": "billing"}
+        names = await fill_store(app) | {"endpoint": "billing"}
         reader = await app.keys.create("reader", scope=Scope.READ)
         names |= {"key": reader.id}
         async with calling(app, ProcessHealth(app, app.engine())) as client:
             described = (await client.get("/docs/openapi.json")).json()["paths"]
             paths = [path for path, ways in described.items() if "get" in ways]
-            assert {path for path in paths if "{" in path} <= set(PATHS), "say what is there"
+            assert {path for path in paths if "{" in path} <= set(PATHS), (
+                "the path has a parameter that is not in PATHS"
+            )
             for path in [*paths, "/metrics", "/health?verbose=true"]:
                 if path in GOES_ON:
                     continue
@@ -174,7 +176,7 @@ async def test_no_answer_of_the_api_shows_a_token_but_an_endpoint_to_its_admin(
 
 @contextmanager
 def server(answer: bytes, *, endless: bool = False) -> Iterator[str]:
-    """A server that is not ours, and says the same to everybody."""
+    """A foreign server that gives the same answer to every request."""
 
     class Answering(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""A bulk operation that is interrupted says how to continue, whatever runs at that moment."""
+"""An interrupted bulk operation prints how to continue, whatever runs at that moment."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,13 +10,13 @@ from duly.surfaces.cli.terminal import bulk
 
 
 @pytest.mark.requirement("C10")
-def test_a_second_interrupt_right_after_the_first_still_says_how_to_continue(
+def test_a_second_interrupt_right_after_the_first_still_prints_how_to_continue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said: list[str] = []
+    printed: list[str] = []
 
     def talk(text: str) -> None:
-        said.append(text)
+        printed.append(text)
         if text.startswith("stopping; "):
             # As asyncio does on the second SIGINT, in the middle of any Python code.
             raise KeyboardInterrupt
@@ -34,4 +34,4 @@ def test_a_second_interrupt_right_after_the_first_still_says_how_to_continue(
     monkeypatch.setattr(bulk, "talk", talk)
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(interrupted())
-    assert said[-1] == "stopped after at least 0; for the rest: duly dead retry --all"
+    assert printed[-1] == "stopped after at least 0; for the rest: duly dead retry --all"

@@ -1,4 +1,4 @@
-"""The command line as a whole: quick, quiet, and with exit codes that mean something."""
+"""The command line as a whole: start time, output and exit codes."""
 
 import os
 import pty
@@ -36,7 +36,7 @@ CLIENTS = [
 ]
 
 
-def test_the_version_is_told_without_anything_heavy() -> None:
+def test_the_version_is_printed_without_heavy_imports() -> None:
     code = (
         "import sys; from duly.surfaces.cli.main import run; run(['--version']);"
         "print(sorted({name.partition('.')[0] for name in sys.modules}))"
@@ -52,40 +52,38 @@ def test_the_version_is_told_without_anything_heavy() -> None:
 def test_every_command_starts_by_itself(
     tmp_path: Path, empty_sqlite_url: str, command: str
 ) -> None:
-    # Started anew: what a command forgets to import, another one has imported in a fork.
+    # A new interpreter: in a fork, another command may have imported what this one forgets.
     done = Home(tmp_path, empty_sqlite_url, start_anew).process(command, "--help")
     assert done.returncode == 0, done.stderr
     assert f"Usage: duly {command}" in done.stdout
 
 
 @pytest.mark.parametrize("command", CLIENTS, ids=" ".join)
-def test_a_client_makes_no_database_and_reaches_none(
-    sqlite_home: Home, command: tuple[str, ...]
-) -> None:
+def test_a_client_command_creates_no_database(sqlite_home: Home, command: tuple[str, ...]) -> None:
     done = sqlite_home.duly(*command)
     assert done.returncode == 4
     assert "there is no database at" in done.stderr
     assert list(sqlite_home.folder.iterdir()) == []
 
 
-def test_a_client_that_reaches_no_server_ends_with_code_4(sqlite_home: Home) -> None:
+def test_a_client_without_a_server_ends_with_code_4(sqlite_home: Home) -> None:
     away = f"postgresql://duly@127.0.0.1:{free_port()}/none"
     done = sqlite_home.duly("deliver", "log", database=away)
     assert done.returncode == 4
     assert done.stderr.startswith("error: PostgreSQL cannot be reached")
 
 
-def test_bad_usage_is_code_2_on_stderr(sqlite_home: Home) -> None:
+def test_invalid_usage_is_code_2_on_stderr(sqlite_home: Home) -> None:
     done = sqlite_home.duly("late", "--nonsense")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ")
 
 
-def test_the_overview_says_what_each_command_is_for(sqlite_home: Home) -> None:
+def test_the_overview_describes_each_command(sqlite_home: Home) -> None:
     assert "Run the engine and the HTTP server." in sqlite_home.ok()
 
 
-def test_a_reader_who_leaves_is_no_trouble(sqlite_home: Home) -> None:
+def test_a_closed_pipe_is_not_an_error(sqlite_home: Home) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -117,7 +115,7 @@ def test_every_error_has_its_code(error: errors.DulyError, code: int) -> None:
     assert exit_code(error) == code
 
 
-def test_logs_are_one_liners_for_people(sqlite_home: Home) -> None:
+def test_logs_at_a_terminal_are_single_lines(sqlite_home: Home) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*DULY, "serve", "--port", "0"],

@@ -1,4 +1,4 @@
-"""Moves of many that are stopped by Ctrl-C: what is said is what was done, and nothing goes on."""
+"""Bulk operations stopped by Ctrl-C: the printed number is true, and nothing continues."""
 
 import signal
 from datetime import UTC, datetime, timedelta
@@ -6,27 +6,27 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import duly
-from tests.surfaces.dead_letters.test_dead_letters import die, states
+from tests.surfaces.dead_letters.test_dead_letters import make_dead_letters, states
 from tests.surfaces.processes import Home
 
 pytestmark = pytest.mark.requirement("F4", "C10", "S6")
 DEAD = 60
 
 
-def said_after(log: list[str]) -> int:
-    """How many it says were moved."""
-    (said,) = [line for line in log if line.startswith("stopped after ")]
+def printed_number(log: list[str]) -> int:
+    """The printed number of changed deliveries."""
+    (stop_line,) = [line for line in log if line.startswith("stopped after ")]
     assert "Traceback" not in "".join(log)
-    return int(said.split(";")[0].removeprefix("stopped after "))
+    return int(stop_line.split(";")[0].removeprefix("stopped after "))
 
 
-async def test_a_move_through_a_server_that_is_stopped_tells_the_true_number(home: Home) -> None:
-    ids = await die(home, list(range(DEAD)))
+async def test_a_stopped_retry_through_a_server_prints_the_true_number(home: Home) -> None:
+    ids = await make_dead_letters(home, list(range(DEAD)))
     stops = {"DULY_FAILPOINTS": "retry.after=stop@1"}
     with home.serving(environ=stops) as server:
         retry = ("dead", "retry", "--target", "work", "--rate", "10", "--yes")
         with home.running(*retry, "--server", server.url) as running:
-            # The first batch is committed, and nobody has heard of it.
+            # The first batch is committed, but not yet reported.
             server.wait_until_stopped()
             running.signal(signal.SIGINT)
             running.line_with("stopping; ")
@@ -34,11 +34,11 @@ async def test_a_move_through_a_server_that_is_stopped_tells_the_true_number(hom
             assert running.end() == 128 + signal.SIGINT
         listed = home.json("dead", "list", "--limit", "200", "--server", server.url)
     left = len(listed["items"])
-    assert said_after(running.log) == DEAD - left > 0
+    assert printed_number(running.log) == DEAD - left > 0
     assert (await states(home, ids)).count("dead") == left
 
 
-async def test_a_backfill_through_a_server_that_is_stopped_tells_the_true_number(
+async def test_a_stopped_backfill_through_a_server_prints_the_true_number(
     home: Home,
 ) -> None:
     async with home.app() as app:
@@ -57,4 +57,4 @@ async def test_a_backfill_through_a_server_that_is_stopped_tells_the_true_number
     async with home.app() as app:
         found = await app.list(schedule="tick", limit=100_000)
     made = [each for each in found if each.scheduled_for and each.scheduled_for <= end]
-    assert said_after(running.log) == len(made)
+    assert printed_number(running.log) == len(made)

@@ -1,4 +1,4 @@
-"""What a list shows at a terminal: ids and names whole and every column, however narrow it is."""
+"""Lists at a terminal: ids and names are not cut and no column is missing, at any width."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ LONG = "a.name/that-is:as_long.as-it-may-be" + "-and-longer" * 15
 STREAM = "a stream of 日本 " + "whose name has spaces " * 10
 ERROR = "the bank said no to it, at length and for no reason that anybody here would understand"
 NAMED = {"id", "name", "target", "stream", "subject", "actor", "fingerprint", "kind", "key"}
-"""Fields that are shown whole; of others, such as errors, only the words are."""
+"""Fields that are shown in one piece; others, such as errors, may be wrapped at spaces."""
 ALSO = {"top": (), "stats": ("--series", "--since", "1h")}
-"""Tables of commands that take no limit."""
+"""Lists of commands that take no limit."""
 
 
 def lists() -> Iterator[tuple[str, ...]]:
-    """Every command that takes a limit, so everything that lists."""
+    """Every command that takes a limit, which means every list."""
     whole = command_line(overview=False)
     for name in COMMANDS:
         command = whole[name]
@@ -62,12 +62,12 @@ def home(tmp_path_factory: pytest.TempPathFactory, sqlite_schema: Path) -> Home:
     folder = tmp_path_factory.mktemp("tables")
     shutil.copyfile(sqlite_schema, folder / "duly.db")
     found = Home(folder, f"sqlite:///{folder}/duly.db")
-    asyncio.run(_furnish(found))
+    asyncio.run(_fill_store(found))
     return found
 
 
-async def _furnish(home: Home) -> None:
-    """Something in every list, with short names and with the longest that are allowed."""
+async def _fill_store(home: Home) -> None:
+    """Add rows to every list, with short names and with the longest that are allowed."""
     app = App(home.database, environment={})
     app.expect("log", "gone", LONG[:199])
 
@@ -95,7 +95,7 @@ async def _furnish(home: Home) -> None:
 
 
 def shown(home: Home, *arguments: str, columns: int | None = None) -> str:
-    """What a command prints at a terminal of that many columns, or into a pipe."""
+    """The output of a command at a terminal of that many columns, or in a pipe."""
     clean = environment({"DULY_DATABASE": home.database, "COLUMNS": str(columns or 80)})
     done = run_command(*arguments, environ=clean, at_terminal=columns is not None)
     assert done.returncode == 0, done.stderr
@@ -136,19 +136,19 @@ def test_no_id_no_name_and_no_column_is_cut_or_lost(home: Home, command: tuple[s
 
 
 def _head(piped: str) -> str:
-    """The headings: the first line of a list, and after the facts of `top` that of its table."""
+    """The headings: the first line of a list, or of the table in `top`."""
     return piped.split("\n\n")[-1].splitlines()[0]
 
 
 def _has(seen: str, name: str, columns: int) -> bool:
     if cell_len(name) <= columns - 4:
         return name in seen
-    # Longer than a line: it goes on at the same place of the next, with all its characters.
+    # Longer than a line: it continues at the same column of the next line.
     unbroken = re.sub(r"\s+", "", seen)
     return re.sub(r"\s+", "", name) in unbroken
 
 
-def test_at_a_terminal_moments_are_told_to_the_second_elsewhere_to_the_millisecond(
+def test_moments_have_seconds_at_a_terminal_and_milliseconds_elsewhere(
     home: Home,
 ) -> None:
     at = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?Z")
@@ -156,11 +156,11 @@ def test_at_a_terminal_moments_are_told_to_the_second_elsewhere_to_the_milliseco
     assert {len(each[0]) for each in at.finditer(shown(home, "dead", "list", columns=80))} == {20}
 
 
-def test_what_is_piped_is_one_line_a_row() -> None:
+def test_in_a_pipe_each_row_is_one_line() -> None:
     assert table(("id", "error"), [("1", ERROR * 10)]).splitlines()[1] == f"1   {ERROR * 10}"
 
 
-def test_what_does_not_fit_goes_below_with_its_heading_and_text_is_folded_at_spaces() -> None:
+def test_columns_that_do_not_fit_are_below_and_text_is_wrapped_at_spaces() -> None:
     rows = [("0198c1f2-7a5e-7001-8000-00000000000a", "dead", "a reason of some words", "x" * 30)]
     assert laid_out(("id", "state", "error", "name"), rows, ("error",), 60) == [
         "id                                    state",
@@ -171,7 +171,9 @@ def test_what_does_not_fit_goes_below_with_its_heading_and_text_is_folded_at_spa
     ]
 
 
-def test_an_empty_list_says_so_at_a_terminal_only(tmp_path: Path, sqlite_schema: Path) -> None:
+def test_an_empty_list_has_a_message_only_at_a_terminal(
+    tmp_path: Path, sqlite_schema: Path
+) -> None:
     shutil.copyfile(sqlite_schema, tmp_path / "duly.db")
     empty = Home(tmp_path, f"sqlite:///{tmp_path}/duly.db")
     assert shown(empty, "late", columns=80).splitlines()[-1] == "none"

@@ -19,13 +19,13 @@ def test_a_duration_is_numbers_with_units(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "-5s", "5 s", "5x", "1h-5m", "9" * 400 + "d"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="after: "):
         duration("after", text)
 
 
 @pytest.mark.parametrize("text", ["2026-11-16T09:00+01:00", "2026-11-16T08:00Z"])
-def test_a_moment_has_its_zone(text: str) -> None:
+def test_a_moment_has_a_zone(text: str) -> None:
     assert moment("at", text) == datetime(2026, 11, 16, 8, tzinfo=UTC)
 
 
@@ -38,7 +38,7 @@ def test_a_moment_without_a_zone_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"), [(0, "0ms"), (0.25, "250ms"), (90, "1m30s"), (604800, "1w")]
 )
-def test_durations_are_spelled_in_their_largest_units(seconds: float, words: str) -> None:
+def test_durations_are_written_in_their_largest_units(seconds: float, words: str) -> None:
     assert spelled(seconds) == words
 
 

@@ -1,4 +1,4 @@
-"""`duly backup`: all that was acknowledged is in the copy, whatever others write meanwhile."""
+"""`duly backup`: the copy has every accepted delivery, whatever others write meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def ids_in(path: Path) -> set[str]:
         return {each.id for each in await app.list(limit=1000)}
 
 
-async def test_what_was_acknowledged_is_in_the_copy_though_it_is_only_in_the_log(
+async def test_the_copy_has_deliveries_that_are_only_in_the_write_ahead_log(
     sqlite_home: Home,
 ) -> None:
     copy, plain = sqlite_home.folder / "copy.db", sqlite_home.folder / "plain.db"
@@ -37,7 +37,7 @@ async def test_what_was_acknowledged_is_in_the_copy_though_it_is_only_in_the_log
         async with sqlite_home.app() as app:
             accepted = {(await app.deliver("log", n, after=3600)).id for n in range(MANY)}
             shutil.copyfile(sqlite_home.folder / "duly.db", plain)
-            # A process of its own: SQLite's locks have to keep it and the writers apart.
+            # In its own process: SQLite's locks have to keep it and the writers apart.
             done = sqlite_home.process("backup", str(copy), "--json")
         again = sqlite_home.duly("backup", str(copy))
         sqlite_home.ok("status")
@@ -47,11 +47,11 @@ async def test_what_was_acknowledged_is_in_the_copy_though_it_is_only_in_the_log
     beside = {each.name for each in sqlite_home.folder.iterdir()} - {"plain.db"}
     assert {each for each in beside if not each.startswith("duly.db")} == {"copy.db"}
     assert await ids_in(copy) >= accepted
-    # If the file alone had all of it, this would be no proof.
+    # If the file alone had all of them, this would prove nothing.
     assert not await ids_in(plain) >= accepted
 
 
-async def test_writes_during_the_copy_neither_get_in_nor_make_it_begin_anew(
+async def test_writes_during_the_copy_are_not_in_it_and_do_not_restart_it(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     app, steps = App(sqlite_url, environment={}), list[tuple[int, int]]()
@@ -66,7 +66,7 @@ async def test_writes_during_the_copy_neither_get_in_nor_make_it_begin_anew(
 
         def on_step(copied: int, pages: int) -> None:
             steps.append((copied, pages))
-            assert len(steps) < 1000, "it begins anew at each write"
+            assert len(steps) < 1000, "each write restarts the copy"
             writer.execute("insert into others values (randomblob(10000))")
 
         await back_up(store.database, tmp_path / "copy.db", on_step, pages=10)
@@ -80,7 +80,7 @@ async def test_writes_during_the_copy_neither_get_in_nor_make_it_begin_anew(
     copy.close()
 
 
-async def test_a_copy_that_is_given_up_leaves_nothing_and_takes_nobodys_name(
+async def test_a_cancelled_copy_leaves_nothing_and_overwrites_no_file(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "to"
@@ -104,7 +104,9 @@ async def test_a_copy_that_is_given_up_leaves_nothing_and_takes_nobodys_name(
     assert [(each.name, each.read_text()) for each in folder.iterdir()] == [("b", "another's")]
 
 
-def test_what_cannot_be_copied_is_told_with_what_to_do(postgres_url: str, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_copied_is_reported_with_a_remedy(
+    postgres_url: str, tmp_path: Path
+) -> None:
     address = postgres_url.replace("://", "://me:hush@", 1)
     done = command("backup", "x.dump", "--database", address, environ={})
     assert done.code == 2

@@ -1,4 +1,4 @@
-"""`duly export` and `duly import`: a store moved to another, by real processes."""
+"""`duly export` and `duly import`: one store is moved to another by real processes."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ MANY = 1100
 
 @pytest.fixture
 def there(request: pytest.FixtureRequest, tmp_path: Path, database_url: str) -> Home:
-    """A home on the other kind of store, of which there is nothing yet."""
+    """A home on the other kind of store, which does not exist yet."""
     name = "postgres" if database_url.startswith("sqlite") else "sqlite"
     return Home(tmp_path, request.getfixturevalue(f"empty_{name}_url"))
 
 
 @pytest.fixture
 def small(tmp_path: Path, sqlite_url: str) -> Home:
-    """A home on SQLite, where the store is no matter."""
+    """A home on SQLite, for tests in which the store does not matter."""
     return Home(tmp_path, sqlite_url)
 
 
 def elsewhere(home: Home) -> Home:
-    """Another store beside it, of which there is nothing yet."""
+    """Another store in the same folder, which does not exist yet."""
     return Home(home.folder, f"sqlite:///{home.folder}/elsewhere.db")
 
 
-def told(home: Home, *options: str, **more: Any) -> list[str]:
-    """What an export tells, in any order."""
+def exported_lines(home: Home, *options: str, **more: Any) -> list[str]:
+    """The lines of an export, sorted."""
     return sorted(home.ok("export", *options, **more).splitlines()[1:])
 
 
-async def lay_out(home: Home) -> None:
+async def fill_store(home: Home) -> None:
     """A stream, a schedule, a webhook and two endpoints."""
     async with home.app() as app:
         app.expect("log")
@@ -61,16 +61,16 @@ async def many(home: Home) -> None:
         await app.deliver_many(items)
 
 
-async def test_a_store_is_moved_and_what_was_unfinished_is_delivered_there_once_in_order(
+async def test_a_store_is_moved_and_unfinished_deliveries_run_there_once_in_order(
     home: Home, there: Home
 ) -> None:
-    await lay_out(home)
+    await fill_store(home)
     counts = "1 endpoints, 1 streams, 1 schedules, 5 deliveries"
     assert home.ok("export", "moved.ndjson", "--with-secrets") == f"{counts} exported"
     assert (home.folder / "moved.ndjson").stat().st_mode & 0o077 == 0
     assert there.ok("import", "moved.ndjson", "--yes") == f"{counts} imported"
     assert there.ok("import", "moved.ndjson", "--yes").endswith(f"imported\n{counts} already exist")
-    assert told(there, "--with-secrets") == told(home, "--with-secrets")
+    assert exported_lines(there, "--with-secrets") == exported_lines(home, "--with-secrets")
     with there.serving() as server:
         logged = [json.loads(server.wait_for("Logged")["payload"]) for _ in range(3)]
         server.signal(signal.SIGTERM)
@@ -85,7 +85,7 @@ async def test_a_store_is_moved_and_what_was_unfinished_is_delivered_there_once_
     ]  # fmt: skip
 
 
-async def test_killed_in_the_middle_it_goes_on_and_takes_nothing_twice(
+async def test_a_killed_import_can_be_continued_and_imports_nothing_twice(
     home: Home, there: Home
 ) -> None:
     await many(home)
@@ -95,10 +95,10 @@ async def test_killed_in_the_middle_it_goes_on_and_takes_nothing_twice(
     assert dead.returncode == -signal.SIGKILL
     found = there.json("import", "moved.ndjson", "--yes")["deliveries"]
     assert found == {"new": MANY - 500, "known": 500, "refused": 0}
-    assert told(there) == told(home)
+    assert exported_lines(there) == exported_lines(home)
 
 
-async def test_interrupted_it_says_how_far_it_is_and_how_to_go_on(small: Home) -> None:
+async def test_an_interrupted_import_prints_its_progress_and_how_to_continue(small: Home) -> None:
     await many(small)
     small.ok("export", "moved.ndjson")
     command = ("import", "moved.ndjson", "--yes", "--database", elsewhere(small).database)
@@ -108,13 +108,13 @@ async def test_interrupted_it_says_how_far_it_is_and_how_to_go_on(small: Home) -
         process.signal(signal.SIGINT)
         process.signal(signal.SIGCONT)
         assert process.end() == 128 + signal.SIGINT
-    # The batch that had begun is ended and counted.
+    # The batch that had begun is finished and counted.
     assert "stopped after 1000 of 1100; the same command imports the rest" in "".join(process.log)
     assert small.json(*command)["deliveries"]["known"] == 1000
 
 
 async def test_a_pipe_is_read_to_its_end_before_anything_is_written(small: Home) -> None:
-    await lay_out(small)
+    await fill_store(small)
     other = elsewhere(small)
     text = small.ok("export") + "\n"
     cut = other.duly("import", "--yes", stdin=text[:-40])
@@ -130,8 +130,8 @@ async def test_a_pipe_is_read_to_its_end_before_anything_is_written(small: Home)
     assert found["state_reason"].startswith("imported without secret, Authorization; rotate")
 
 
-async def test_a_file_is_refused_as_a_whole_or_its_bad_lines_are_passed_over(small: Home) -> None:
-    await lay_out(small)
+async def test_a_file_with_bad_lines_is_refused_or_they_are_skipped(small: Home) -> None:
+    await fill_store(small)
     lines = small.ok("export", "--with-secrets").splitlines()
     bad = [*lines[:5], lines[5].replace('"pending"', '"lost"'), *lines[6:]]
     small.write("bad.ndjson", "\n".join(bad) + "\n")
@@ -153,7 +153,9 @@ async def test_a_file_is_refused_as_a_whole_or_its_bad_lines_are_passed_over(sma
     assert other.duly("import", small.database.removeprefix("sqlite:///")).returncode == 2
 
 
-async def test_a_file_that_cannot_be_written_is_told_and_an_older_one_stays(small: Home) -> None:
+async def test_a_file_that_cannot_be_written_is_reported_and_an_older_one_stays(
+    small: Home,
+) -> None:
     small.write("moved.ndjson", "older")
     environ = {"DULY_DATABASE": "sqlite:////nowhere/duly.db"}
     assert small.duly("export", "moved.ndjson", environ=environ).returncode == 4
@@ -166,8 +168,8 @@ async def test_a_file_that_cannot_be_written_is_told_and_an_older_one_stays(smal
     assert "/dev/full cannot be written: No space left" in full.stderr
 
 
-async def test_a_dry_run_says_what_would_be_done_and_does_nothing(small: Home) -> None:
-    await lay_out(small)
+async def test_a_dry_run_prints_what_would_be_done_and_does_nothing(small: Home) -> None:
+    await fill_store(small)
     small.ok("export", "moved.ndjson", "--with-secrets")
     other = elsewhere(small)
     first = other.json("import", "moved.ndjson", "--dry-run")
@@ -187,7 +189,7 @@ async def test_a_dry_run_says_what_would_be_done_and_does_nothing(small: Home) -
 
 
 @pytest.mark.requirement("C6")
-async def test_secrets_stay_behind_unless_they_are_asked_for(small: Home) -> None:
+async def test_secrets_are_exported_only_on_request(small: Home) -> None:
     secret = small.ok("endpoints", "add", "billing", URL, environ=SEALED)
     small.ok("endpoints", "add", "plain", URL, "--header", "X-Token: hunter2")
     async with small.app() as app:
@@ -212,11 +214,13 @@ async def test_secrets_stay_behind_unless_they_are_asked_for(small: Home) -> Non
     other.ok("import", "whole.ndjson", "--yes", environ=SEALED)
     assert other.json("endpoints", "show", "billing")["secrets"][0]["sealed_with"] is not None
     same = ("--with-secrets",)
-    assert told(other, *same, environ=SEALED) == told(small, *same, environ=SEALED)
+    assert exported_lines(other, *same, environ=SEALED) == exported_lines(
+        small, *same, environ=SEALED
+    )
 
 
-async def test_nobody_works_on_a_store_while_it_is_filled(small: Home) -> None:
-    await lay_out(small)
+async def test_a_store_is_not_worked_on_during_an_import(small: Home) -> None:
+    await fill_store(small)
     other = elsewhere(small)
     with small.serving():
         done = small.duly("export", "moved.ndjson", "--all")

@@ -1,4 +1,4 @@
-"""The book of endpoints: sealed values are opened when they change, not at every reading."""
+"""The cache of endpoints: sealed values are opened when they change, not at every read."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def details(**headers: str) -> Details:
     return Details(url="https://example.org/", headers=sealed_headers(headers, "a", VAULT.seal))
 
 
-class Shelf:
-    """One endpoint, how often it was read, and how many of its values were opened."""
+class CountingStore:
+    """A store with one endpoint that counts reads and opened values."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -35,7 +35,9 @@ class Shelf:
             secrets=(VAULT.seal(f"whsec_{'A' * 32}", "a"),),
         )  # fmt: skip
         self.read = self.opened = 0
-        self.book = EndpointCache(lambda _: self, self.clock, self._open, lambda _: None, "default")
+        self.cache = EndpointCache(
+            lambda _: self, self.clock, self._open, lambda _: None, "default"
+        )
 
     async def some(self, names: Collection[str]) -> list[StoredEndpoint]:
         self.read += 1
@@ -49,37 +51,37 @@ class Shelf:
         return VAULT.open(sealed, context)
 
     async def next(self) -> tuple[dict[str, str], int]:
-        """The headers and the number of keys at the next reading."""
+        """The headers and the number of keys at the next read."""
         self.clock.advance(FRESH_SECONDS)
-        found = await self.book.reach("a", "default")
+        found = await self.cache.reach("a", "default")
         assert found is not None
         return dict(found.webhook.headers), len(found.keys)
 
 
-async def test_an_endpoint_that_stays_the_same_is_opened_once() -> None:
-    shelf = Shelf()
+async def test_an_unchanged_endpoint_is_opened_once() -> None:
+    store = CountingStore()
     for _ in range(5):
-        assert await shelf.next() == ({"x": "1"}, 1)
-    assert (shelf.read, shelf.opened) == (5, 2)
+        assert await store.next() == ({"x": "1"}, 1)
+    assert (store.read, store.opened) == (5, 2)
 
 
-async def test_an_edit_counts_from_the_next_reading() -> None:
-    """Whatever the version says: one that was removed and added again begins with the same."""
-    shelf = Shelf()
-    await shelf.next()
-    shelf.change(details=details(x="2", y="3"))
-    assert await shelf.next() == ({"x": "2", "y": "3"}, 1)
+async def test_an_edit_applies_from_the_next_read() -> None:
+    """With any version: an endpoint that was removed and added again starts with the same one."""
+    store = CountingStore()
+    await store.next()
+    store.change(details=details(x="2", y="3"))
+    assert await store.next() == ({"x": "2", "y": "3"}, 1)
 
 
-async def test_a_secret_that_ends_between_two_readings_signs_no_more() -> None:
-    shelf = Shelf()
-    until = shelf.clock.now() + timedelta(seconds=FRESH_SECONDS * 1.5)
-    shelf.change(secrets=(*shelf.endpoint.secrets, VAULT.seal(f"whsec_{'B' * 32}", "a", until)))
-    assert await shelf.next() == ({"x": "1"}, 2)
-    assert await shelf.next() == ({"x": "1"}, 1)
+async def test_a_secret_that_expires_between_two_reads_is_not_used() -> None:
+    store = CountingStore()
+    until = store.clock.now() + timedelta(seconds=FRESH_SECONDS * 1.5)
+    store.change(secrets=(*store.endpoint.secrets, VAULT.seal(f"whsec_{'B' * 32}", "a", until)))
+    assert await store.next() == ({"x": "1"}, 2)
+    assert await store.next() == ({"x": "1"}, 1)
 
 
-def test_a_key_is_set_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[bytes] = []
     real: Callable[[bytes], aead.AESGCM] = aead.AESGCM
     monkeypatch.setattr(aead, "AESGCM", lambda key: made.append(key) or real(key))

@@ -1,4 +1,4 @@
-"""One schedule and its deliveries in memory: a store that refuses to make anything twice."""
+"""A store in memory for one schedule; it fails if an occurrence is made twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONTENTS = Contents(target="mail", payload=b"[1]")
 
 
 class Entry(msgspec.Struct):
-    """A delivery: `pending` until somebody claims it."""
+    """A delivery: `pending` until it is claimed."""
 
     occurrence: str
     due_at: datetime
@@ -31,8 +31,8 @@ class Entry(msgspec.Struct):
     state: str = "pending"
 
 
-class Diary:
-    """A schedule since it was declared."""
+class FakeStore:
+    """One schedule and its deliveries."""
 
     def __init__(self, rule: Rule, now: datetime = NOON, **timing: Any) -> None:
         self.entries: dict[str, Entry] = {}
@@ -57,19 +57,19 @@ class Diary:
 
     @property
     def untouched(self) -> bool:
-        """Whether what is on the books was not yet claimed."""
+        """Whether the next delivery is not claimed yet."""
         made_id = self.schedule.progress.made_id
         return made_id in self.entries and self.entries[made_id].state == "pending"
 
     @property
     def late(self) -> str | None:
-        """The delivery of the occurrence before, if nobody has claimed it."""
+        """The delivery of the previous occurrence, if it is not claimed yet."""
         fired = self.schedule.progress.fired
         found = (id for id, each in self.entries.items() if each.occurrence == fired)
         return next((id for id in found if self.entries[id].state == "pending"), None)
 
     def plan(self, now: datetime) -> Plan | None:
-        """What a planner does at that moment, if it has anything to do."""
+        """Plan as a planner does at that moment; None if nothing is due."""
         next_at = self.schedule.progress.next_at
         if next_at is None or next_at > now:
             return None
@@ -79,7 +79,7 @@ class Diary:
         return plan
 
     def claim(self, now: datetime) -> list[str]:
-        """Deliver what is due; returns which occurrences those are, in their order."""
+        """Claim all due deliveries; returns their occurrences in order."""
         due = [each for each in self.entries.values() if each.due_at <= now]
         found = sorted((each for each in due if each.state == "pending"), key=lambda e: e.due_at)
         for each in found:
@@ -87,7 +87,7 @@ class Diary:
         return [each.occurrence for each in found]
 
     def change(self, now: datetime, contents: Contents = CONTENTS, **timing: Any) -> Revision:
-        """Declare it anew."""
+        """Declare the schedule with changes."""
         changed = msgspec.structs.replace(self.schedule.timing, **timing)
         return self.revise(
             revisions.change(
@@ -122,7 +122,7 @@ class Diary:
         for id, how in plan.drop:
             self._drop(id, how)
         for moved in plan.move:
-            assert self.entries[moved.id].state == "pending", "it was claimed already"
+            assert self.entries[moved.id].state == "pending", "already claimed"
             self._put(moved)
         for planned in plan.make:
             assert planned.id not in self.entries
@@ -139,23 +139,23 @@ class Diary:
         )
 
     def _drop(self, id: str, how: Drop) -> None:
-        assert self.entries[id].state == "pending", "it was claimed already"
+        assert self.entries[id].state == "pending", "already claimed"
         if how is Drop.WITHDRAWN:
             del self.entries[id]
         else:
             self.entries[id].state = str(how)
 
     def moments(self, *states: str) -> list[datetime]:
-        """The moments for which something was made, in their order."""
+        """The moments for which deliveries were made, in order."""
         wanted = states or ("pending", "done")
         return sorted(e.scheduled_for for e in self.entries.values() if e.state in wanted)
 
     @property
     def upcoming(self) -> datetime | None:
-        """What is on the books."""
+        """The moment of the next delivery."""
         return self.schedule.progress.made_at
 
     def counts(self) -> tuple[int, int, int]:
-        """Runs, merged, skipped."""
+        """The counts of runs, merged and skipped occurrences."""
         progress = self.schedule.progress
         return progress.runs, progress.merged, progress.skipped

@@ -1,4 +1,4 @@
-"""Every command that shows something, to be run on books with something of everything on them."""
+"""Every command that shows stored data, to be run on a store with one of everything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from duly.surfaces.cli.command_line import COMMANDS
 
-SHOWING: dict[str, Sequence[tuple[str, ...]]] = {
+ARGUMENTS: dict[str, Sequence[tuple[str, ...]]] = {
     "deliver": [("log", '"x"')],
     "send": [("billing", "--data", "1")],
     "verify": [("--id", "x", "--timestamp", "1", "--signature", "v1,x", "--secret", "whsec_AAAA")],
@@ -38,11 +38,11 @@ SHOWING: dict[str, Sequence[tuple[str, ...]]] = {
     "prune": [("--dry-run",)],
     "config": [("show", "--origin"), ("validate",)],
 }
-ELSEWHERE = {
-    "health": "it prints what a server answers, as every command does",
-    "serve": "its log is looked at",
-    "work": "its log is looked at",
-    "listen": "it prints what comes in as every command prints",
+EXCLUDED = {
+    "health": "it prints the answer of a server like every command",
+    "serve": "its log has its own test",
+    "work": "its log has its own test",
+    "listen": "it prints requests like every command",
     "export": "a file for programs",
     "backup": "a file for programs",
     "completion": "a script for a shell",
@@ -51,7 +51,9 @@ ELSEWHERE = {
 }
 
 
-def walk() -> list[tuple[str, ...]]:
-    """The commands with their arguments; names in <> stand for what is on the books."""
-    assert set(SHOWING) | set(ELSEWHERE) == set(COMMANDS), "say how a new command is run"
-    return [(name, *more) for name, ways in SHOWING.items() for more in ways]
+def commands_to_run() -> list[tuple[str, ...]]:
+    """The commands with their arguments; names in <> are placeholders for names in the store."""
+    assert set(ARGUMENTS) | set(EXCLUDED) == set(COMMANDS), (
+        "add the arguments of a new command here"
+    )
+    return [(name, *more) for name, ways in ARGUMENTS.items() for more in ways]

@@ -1,4 +1,4 @@
-"""A site with something of everything in it, which is asked anything from outside its loop."""
+"""A site with one of everything in its store, which is called from outside its event loop."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ from tests.services.conftest import START
 
 ELSEWHERE = "https://hook.invalid/"
 DEAD_END = "http://127.0.0.1:9/hook"
-"""Where nobody listens, so that a try is over at once."""
+"""No server listens there, so an attempt fails at once."""
 Names = dict[str, dict[str, str]]
-"""By the first part of a path, what its parameters may be."""
+"""Values of path parameters, by the first part of the path."""
 
 
-class Stage:
-    """The site, what is there under which path, and how many rows there are."""
+class FilledSite:
+    """The site, the names of its records by path, and the number of rows in its store."""
 
     def __init__(self, app: App, names: Names, runner: asyncio.Runner) -> None:
         self.app = app
@@ -40,18 +40,18 @@ class Stage:
         self._tables = runner.run(_tables(app))
         self._rows: dict[str, int] | None = None
 
-    def ask(self, method: str, url: str, **sent: Any) -> Response:
-        """One request."""
+    def request(self, method: str, url: str, **sent: Any) -> Response:
+        """Send a request."""
         self._rows = None
         return self._runner.run(self._client.request(method, url, **sent))
 
     def run(self, call: Any) -> Any:
-        """Something of the app itself."""
+        """Run a coroutine of the app."""
         self._rows = None
         return self._runner.run(call)
 
     def rows(self) -> dict[str, int]:
-        """How many rows each table has; counted again only if anything was asked since."""
+        """The number of rows of each table; counted again only after a request."""
         if self._rows is None:
             self._rows = self._counted()
         return self._rows
@@ -63,25 +63,27 @@ class Stage:
 
 
 @contextmanager
-def stage(database_url: str, *, hook: str = ELSEWHERE, **options: Any) -> Iterator[Stage]:
-    """An open one, with its endpoint at that URL."""
+def filled_site(
+    database_url: str, *, hook: str = ELSEWHERE, **options: Any
+) -> Iterator[FilledSite]:
+    """Open and fill a site, with its endpoint at that URL."""
     clock = VirtualClock(START, sleeping_moves_it=True)
     app = App(database_url, clock=clock, environment={}, **options)
     app.expect("work")
     with asyncio.Runner() as runner:
         runner.run(app.open())
-        yield Stage(app, runner.run(furnished(app, hook)), runner)
+        yield FilledSite(app, runner.run(fill_store(app, hook)), runner)
         runner.run(app.close())
 
 
-async def furnished(app: App, hook: str) -> Names:
-    """Something of everything; returns how it is called."""
+async def fill_store(app: App, hook: str) -> Names:
+    """Store one of everything; returns the names."""
     for n in range(3):
         await app.deliver("work", {"n": n}, stream="line", key=f"k{n}", tags=["red"], after=60)
     await app.streams.dead_letter_head("line", "on purpose")
     await app.endpoints.add("hook", hook)
     await app.schedule("hourly", duly.every("1h"), "work")
-    worker = await app.store.workers.register("somebody", 12.0, 7, ["work"])
+    worker = await app.store.workers.register("host:1", 12.0, 7, ["work"])
     return {
         "deliveries": {"id": (await app.list())[0].id},
         "dead-letters": {"id": (await app.dead_letters.list())[0].id},

@@ -1,4 +1,4 @@
-"""Deliveries of every kind that lists have to tell apart."""
+"""Deliveries of every kind that the filters of lists distinguish."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def handlers(app: App) -> None:
 
 
 async def populate(app: App, clock: VirtualClock) -> None:
-    """Lay it all out; the handlers are known already."""
-    for part in (_plain, _ends, _streams, _schedules, _elsewhere):
+    """Make all deliveries; the handlers have to be registered."""
+    for part in (_plain, _ends, _streams, _schedules, _outside):
         await part(app, clock)
         clock.advance(HOUR)
     for _ in range(3):
@@ -84,10 +84,10 @@ async def _streams(app: App, clock: VirtualClock) -> None:
     clock.advance(2 * HOUR)
     await run_until_idle(app)
     clock.advance(1)
-    await run_until_idle(app)  # a lane outlives the last one in it for a moment
+    await run_until_idle(app)  # a lane is removed shortly after its last delivery
     await app.streams.pause("released", "a while")
     probe = StoreProbe(app.store, clock)  # type: ignore[arg-type]
-    # As pruning does: what is completed goes first, then the name; who left the line stays longer.
+    # As pruning does: completed deliveries first, then the stream; those without a lane stay.
     await probe.sql("delete from duly.deliveries where stream = 'forgotten' and lane is not null")
     await probe.sql("delete from duly.streams where name = 'forgotten'")
 
@@ -115,7 +115,7 @@ async def _schedules(app: App, clock: VirtualClock) -> None:
     await app.schedules.remove("streamed")
 
 
-async def _elsewhere(app: App, clock: VirtualClock) -> None:
+async def _outside(app: App, clock: VirtualClock) -> None:
     await app.endpoints.add("shop", "https://shop.example/hook")
     await app.deliver(duly.endpoint("shop"), 10, after=90 * DAY, tags=["red"])
     await app.deliver(duly.webhook("https://other.example/hook"), 11, after=90 * DAY)

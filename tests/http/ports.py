@@ -1,4 +1,4 @@
-"""Ports that listen where the test says, and callers who come from where it says."""
+"""The site of an app with given settings, and requests to it from given addresses."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,14 +13,14 @@ from duly.surfaces.http.openapi.document import describe
 from duly.surfaces.http.site import Site
 from duly.testing import VirtualClock
 
-ELSEWHERE = "203.0.113.7"
-BESIDE = {"/", "/docs", "/docs/openapi.json", "/openapi.json", "/health", "/ready", "/metrics"}
-"""The paths that are no part of the API."""
+ANOTHER_MACHINE = "203.0.113.7"
+OUTSIDE_API = {"/", "/docs", "/docs/openapi.json", "/openapi.json", "/health", "/ready", "/metrics"}
+"""The paths that do not belong to the API."""
 
 
 def document_of(site: Site) -> dict[str, Any]:
-    """The description of a site, as it is served."""
-    routes = [each for each in site.routes if each.path not in BESIDE]
+    """The OpenAPI document of a site, as it is served."""
+    routes = [each for each in site.routes if each.path not in OUTSIDE_API]
     return describe(routes, needs_keys=site.authenticator.needs_keys)
 
 
@@ -29,20 +29,20 @@ class Port:
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self.pulse = ProcessHealth(app, app.engine())
-        self.site = site(app, self.pulse)
+        self.process_health = ProcessHealth(app, app.engine())
+        self.site = site(app, self.process_health)
 
-    async def ask(
+    async def request(
         self,
         path: str = "/v1/deliveries/01980000-0000-7000-8000-000000000000",
         method: str = "GET",
         *,
         key: str | None = None,
-        peer: str = ELSEWHERE,
+        peer: str = ANOTHER_MACHINE,
         headers: dict[str, str] | None = None,
         **options: Any,
     ) -> Response:
-        """One request, from another machine unless a `peer` is named."""
+        """Send a request, from another machine unless a `peer` is given."""
         given = {"authorization": f"Bearer {key}"} if key else {}
         transport = ASGITransport(self.site, client=(peer, 4711))
         async with AsyncClient(
@@ -53,17 +53,17 @@ class Port:
             return await client.request(method, path, headers=given | (headers or {}), **options)
 
     async def status(self, *arguments: Any, **options: Any) -> int:
-        """Only how it was answered."""
-        return (await self.ask(*arguments, **options)).status_code
+        """Send a request; returns only the status."""
+        return (await self.request(*arguments, **options)).status_code
 
     async def token(self, scope: str, namespace: str = "default") -> str:
-        """A key with that scope."""
+        """Create a key with that scope; returns its token."""
         return (await self.app.within(namespace).keys.create(scope, scope=scope)).token
 
 
 @asynccontextmanager
 async def port(database_url: str, clock: VirtualClock, **settings: Any) -> AsyncIterator[Port]:
-    """The port of an app with those settings."""
+    """Open an app with those settings; yields its port."""
     app = App(database_url, clock=clock, environment={}, **settings)
     app.expect("work")
     async with app:

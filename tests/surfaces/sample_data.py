@@ -1,4 +1,4 @@
-"""Books with something of everything on them, and several alike of what is to be moved."""
+"""A store with one of everything, and two alike of everything that commands change."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,35 +11,35 @@ from tests.surfaces.processes import Home
 DAY = 86400
 HERE = "127.0.0.1"
 HOOK = f"http://{HERE}:9/hook"
-"""Where nobody listens, so that a try is over at once."""
+"""No server listens there, so an attempt fails at once."""
 MANY = 210
-"""More than the API has on a page."""
+"""More than one page of the API."""
 SIDES = ("north", "south")
 Alike = dict[str, list[str]]
 
 
-async def furnished(home: Home) -> Alike:
-    """Lay it all out; returns the names of those of which there is one for each side."""
+async def fill_store(home: Home) -> Alike:
+    """Fill the store; returns the names of the records that exist once for each side."""
     app = App(home.database, egress_allow=HERE, environment={})
     app.expect("log", "gone")
     async with app:
-        await _die(app)
-        await _stand_still(app)
-        await _wait(app)
-        await _schedule(app)
+        await _add_dead_letters(app)
+        await _add_streams(app)
+        await _add_endpoints(app)
+        await _add_schedules(app)
         return {
             "side": list(SIDES),
-            "pending": await _alike(app, "log", tags=["red"], after=DAY),
-            "dead": await _dead(app, "first"),
-            "spoiled": await _dead(app, "second"),
-            "spent": await _dead(app, "third"),
+            "pending": await _one_for_each_side(app, "log", tags=["red"], after=DAY),
+            "dead": await _dead_letter_ids(app, "first"),
+            "spoiled": await _dead_letter_ids(app, "second"),
+            "spent": await _dead_letter_ids(app, "third"),
             "line": _named("line"),
             "queue": _named("queue"),
             "hook": _named("hook"),
-            "mended": _named("mended"),
+            "failing": _named("failing"),
             "some": _named("some"),
             "more": _named("more"),
-            "key": await _keys(app),
+            "key": await _add_keys(app),
         }
 
 
@@ -47,12 +47,12 @@ def _named(word: str) -> list[str]:
     return [f"{word}-{side}" for side in SIDES]
 
 
-async def _alike(app: App, target: str, **options: Any) -> list[str]:
+async def _one_for_each_side(app: App, target: str, **options: Any) -> list[str]:
     return [(await app.deliver(target, {"n": 1}, **options)).id for _ in SIDES]
 
 
-async def _die(app: App) -> None:
-    """Dead letters, by a handler that fails and keeps a step, and of several kinds."""
+async def _add_dead_letters(app: App) -> None:
+    """Dead letters of several kinds, some by a handler that fails after a recorded step."""
 
     @app.handler("fails", retry=duly.no_retry)
     async def fails(delivery: Delivery[Any]) -> None:
@@ -70,12 +70,12 @@ async def _die(app: App) -> None:
     await run_until_idle(app)
 
 
-async def _dead(app: App, word: str) -> list[str]:
+async def _dead_letter_ids(app: App, word: str) -> list[str]:
     return [(await app.list(tag=name))[0].id for name in _named(word)]
 
 
-async def _stand_still(app: App) -> None:
-    """Streams whose heads failed, or that wait, or are paused."""
+async def _add_streams(app: App) -> None:
+    """Streams that are blocked, waiting or paused."""
 
     @app.handler("halts")
     async def halts(delivery: Delivery[Any]) -> None:
@@ -92,9 +92,9 @@ async def _stand_still(app: App) -> None:
     await app.streams.pause("paused", "over the holidays")
 
 
-async def _wait(app: App) -> None:
-    """Endpoints, and what waits for them; and what nobody serves."""
-    for name in (*_named("hook"), *_named("mended"), "shut"):
+async def _add_endpoints(app: App) -> None:
+    """Endpoints with deliveries that wait for them, and deliveries without a handler."""
+    for name in (*_named("hook"), *_named("failing"), "shut"):
         headers = {"X-Api-Key": "hush", "X-Team": "7"}
         await app.endpoints.add(name, HOOK, headers=headers, rate=5, description="a hook")
     await app.endpoints.pause("shut", "it moves")
@@ -102,14 +102,14 @@ async def _wait(app: App) -> None:
     for name in (*_named("hook"), "shut"):
         await app.deliver(duly.endpoint(name), {"to": "them"}, after=DAY)
     await app.deliver(duly.webhook(HOOK, headers={"X-Api-Key": "hush"}), 1, after=DAY)
-    for name in _named("mended"):
+    for name in _named("failing"):
         await app.deliver(duly.endpoint(name), 1, retry=duly.no_retry)
     await run_until_idle(app)
     await app.deliver_many(("gone", number) for number in range(MANY))
     await app.deliver("gone", {"who": "serves me"}, tags=["late"])
 
 
-async def _schedule(app: App) -> None:
+async def _add_schedules(app: App) -> None:
     target = duly.webhook(HOOK, method="PUT", headers={"X-Api-Key": "hush"}, timeout=5)
     retry = duly.exponential(base=2).on("timeout_exceeded", duly.delays(1, 2))
     await app.schedule("cron", duly.cron("0 9 * * MON", tz="Europe/Oslo"), "log", {"team": 7})
@@ -127,5 +127,5 @@ async def _schedule(app: App) -> None:
     await app.schedules.pause("cron", "it snows")
 
 
-async def _keys(app: App) -> list[str]:
+async def _add_keys(app: App) -> list[str]:
     return [(await app.keys.create(f"of {side}", scope="operate")).id for side in SIDES]
