@@ -283,7 +283,7 @@ async def test_what_needs_an_event_loop_is_refused_without_one(app: App, postgre
     connection = await asyncpg.connect(postgres_url)
     async with app.transaction() as tx:
         for each in (connection, tx):
-            with pytest.raises(duly.InvalidInput, match="it is for async code"):
+            with pytest.raises(duly.InvalidInput, match="it is async"):
                 app.deliver_within(each, "work")
     await connection.close()
 
