@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 
 from duly.errors import DulyError, InvalidInput
 from duly.surfaces.cli.terminal.exit_codes import BAD_USAGE, FAILED, exit_code
-from duly.surfaces.cli.terminal.output import talk
+from duly.surfaces.cli.terminal.output import print_message
 from duly_birthday.importing import Summary, import_people
 from duly_birthday.service import BirthdayApp
 from duly_birthday.wire import Birthdays
@@ -67,12 +67,12 @@ async def _replan(database: str | None) -> int:
 
 
 def _tell_refused(number: int, reason: str) -> None:
-    talk(f"line {number}: {reason}")
+    print_message(f"line {number}: {reason}")
 
 
 def _tell_progress(summary: Summary) -> None:
     if summary.lines % OFTEN == 0:
-        talk(f"{summary.lines} lines, {summary.refused} refused")
+        print_message(f"{summary.lines} lines, {summary.refused} refused")
 
 
 def main() -> int:
@@ -84,10 +84,10 @@ def main() -> int:
             print_error=False,
         )
     except CycloptsError as error:
-        talk(f"error: {error}")
+        print_message(f"error: {error}")
         return BAD_USAGE
     except DulyError as error:
-        talk(f"error: {error}")
+        print_message(f"error: {error}")
         return exit_code(error)
     return code
 

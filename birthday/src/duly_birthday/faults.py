@@ -9,7 +9,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 
 from duly.errors import Conflict, InvalidInput, StoreUnavailable
-from duly.surfaces.http.protocol.problems import EmptyBody, Errors, asked_for
+from duly.surfaces.http.protocol.problems import EmptyBody, Errors, request_line
 from duly.surfaces.http.protocol.responses import JSON, Reply, Scope, reply
 from duly_birthday.users.checks import InvalidUser, Problem
 from duly_birthday.users.user import UserChanged, UserNotFound

@@ -52,11 +52,11 @@ def test_without_a_worker_it_says_that_nothing_goes_out_yet(home: Home) -> None:
     with home.listening() as there:
         done = home.duly("send", there.url, "--data", "1", environ=LOCAL)
         assert done.returncode == 0
-        assert f"POST {there.url} goes out at once" in done.stderr
-        assert "nothing goes out until `duly serve` runs" in done.stderr
+        assert f"POST {there.url} is sent at once" in done.stderr
+        assert "nothing is sent until `duly serve` runs" in done.stderr
         with home.running("send", there.url, "--watch", environ=LOCAL) as watching:
             id = said(watching)
-            watching.line_with("nothing goes out until `duly serve` runs")
+            watching.line_with("nothing is sent until `duly serve` runs")
             with home.serving(environ=LOCAL):
                 assert "attempt 1: status 200" in said(watching)
                 assert said(watching) == f"{id} completed"
@@ -70,7 +70,7 @@ def said(process: Running) -> str:
 def test_with_a_worker_it_does_not(sqlite_home: Home) -> None:
     with sqlite_home.serving(environ=LOCAL):
         done = sqlite_home.duly("send", NOWHERE, "--in", "1h", environ=LOCAL)
-    assert f"POST {NOWHERE} goes out in " in done.stderr
+    assert f"POST {NOWHERE} is sent in " in done.stderr
     assert "duly serve" not in done.stderr
 
 
@@ -84,7 +84,7 @@ async def test_what_is_no_url_is_the_name_of_an_endpoint(home: Home) -> None:
         taken = there.document()
         shown = home.json("deliveries", "show", taken["id"])
     assert done.returncode == 0
-    assert f"POST {there.url} goes out at once; at most 3 attempts" in done.stderr
+    assert f"POST {there.url} is sent at once; at most 3 attempts" in done.stderr
     assert json.loads(done.stdout) == shown
     assert (shown["target"], shown["endpoint"]["name"]) == ("endpoint:billing", "billing")
     assert (taken["verified"], taken["body"]) == (True, [1])
@@ -107,7 +107,7 @@ def test_whoever_stops_watching_is_told_that_it_goes_on(sqlite_home: Home) -> No
         id = said(watching)
         watching.signal(signal.SIGINT)
         assert watching.end() == 130
-    assert watching.log[-1] == f"it goes on without you: duly deliveries show {id}\n"
+    assert watching.log[-1] == f"the delivery continues: duly deliveries show {id}\n"
 
 
 def test_for_programs_it_is_one_document_with_every_attempt(home: Home) -> None:
@@ -172,7 +172,7 @@ def test_terms_are_those_of_every_delivery(sqlite_home: Home) -> None:
         (("http://a.example", "--method", "LIST"), "method: 'LIST' is none of POST"),
         (("http://a.example", "--timeout", "90s"), "timeout: 90.0 is not from 1 to 60 seconds"),
         (("http://a.example", "--timeout", "5"), "timeout: '5' is no duration"),
-        (("http://a.example", "-H", "hunter2"), "header: there is one without a colon"),
+        (("http://a.example", "-H", "hunter2"), "header: one has no colon"),
         (("http://a.example", "-H", "A: 1", "-H", "a: 2"), "header: 'a' is given twice"),
         (("http://a.example", "-H", "webhook-id: 1"), "headers: 'webhook-id' is set by duly"),
         (("http://a.example", "--in", "1h", "--at", "2040-01-01T00:00Z"), "at: give either"),

@@ -131,7 +131,7 @@ async def test_a_recovery_keeps_its_rate_and_goes_on_where_it_was_stopped(home: 
         running.signal(signal.SIGINT)
         assert running.end() == 128 + signal.SIGINT
     (said,) = [line for line in running.log if line.startswith("stopped after ")]
-    assert "for the rest: duly endpoints recover billing --since 20" in said
+    assert "to continue: duly endpoints recover billing --since 20" in said
     assert "Traceback" not in "".join(running.log)
     stopped = int(said.split()[2].rstrip(";"))
     again = said.split("duly ")[1].split()
@@ -155,7 +155,7 @@ async def test_a_test_tells_what_came_back(home: Home) -> None:
     assert r"\x1b[31mhello" in good.stdout
     assert "201" in good.stdout
     assert "total " in good.stdout
-    assert "still wait; to let them go: duly endpoints resume billing" in good.stderr
+    assert "still wait; to send them: duly endpoints resume billing" in good.stderr
     assert bad.returncode == 1
     assert "it answered 500" in bad.stdout
     assert home.json("deliveries", "list")["items"] == []

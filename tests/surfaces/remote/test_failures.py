@@ -292,7 +292,7 @@ def test_a_move_of_many_that_is_stopped_says_how_to_go_on(tmp_path: Path) -> Non
         ends.set()
     (said,) = [line for line in running.log if line.startswith("stopped after ")]
     assert said == (
-        f"stopped after at least 1; for the rest: duly dead retry --tag red --server {url} "
+        f"stopped after at least 1; to continue: duly dead retry --tag red --server {url} "
         "--until 2026-11-16T09:00:00+00:00\n"
     )
 
@@ -310,7 +310,7 @@ def test_a_move_of_many_that_is_stopped_counts_what_was_under_way(tmp_path: Path
             ends.set()
             assert running.end() == 128 + signal.SIGINT
     (said,) = [line for line in running.log if line.startswith("stopped after ")]
-    assert said.startswith("stopped after 2; for the rest: ")
+    assert said.startswith("stopped after 2; to continue: ")
     assert len(calls(heard)) == 3, "nothing more was asked"
 
 
@@ -338,10 +338,10 @@ def test_a_webhook_is_followed_to_its_end_through_the_server(sides: Sides) -> No
 def test_what_only_the_store_can_do_is_refused(sides: Sides, arguments: tuple[str, ...]) -> None:
     refused = sides.server(*arguments)
     assert refused.code == 2
-    assert "this needs the store" in refused.err
+    assert "needs the store" in refused.err
     assert "--database" in refused.err
     named = sides.server(*arguments, "--database", sides.home.database)
-    assert "this needs the store" not in named.err
+    assert "needs the store" not in named.err
 
 
 def test_it_is_one_or_the_other(sides: Sides) -> None:
