@@ -140,7 +140,7 @@ def test_rubbish_is_refused_and_nothing_worse(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"body": {"hello": "world"}}, "body: give the bytes as they came"),
+        ({"body": {"hello": "world"}}, "body: give the bytes as received"),
         ({"headers": [("webhook-id", "a")]}, "headers: give a mapping"),
         ({"secret": ""}, "secret: there is none"),
         ({"secret": None}, "secret: there is none"),

@@ -191,14 +191,14 @@ def answering(
 @pytest.mark.parametrize(
     ("answer", "code", "said"),
     [
-        ((200, {"content-type": "text/html"}, b"<html>"), 4, "not as a duly server does"),
+        ((200, {"content-type": "text/html"}, b"<html>"), 4, "but is not a duly server"),
         ((200, NAMED, b"{"), 4, "cannot be read by this version"),
         ((200, NAMED, b'{"store": "sqlite"}'), 4, "cannot be read by this version"),
         ((404, {"content-type": "text/html"}, b"<html>"), 4, "(status 404, text/html)"),
         ((302, {"location": "https://login.example/"}, b""), 4, "points to https://login.example/"),
-        ((502, PROBLEM, b"{"), 4, "not as a duly server does"),
+        ((502, PROBLEM, b"{"), 4, "but is not a duly server"),
         (problem(404, "Not Found"), 4, "another version"),
-        (problem(500, "something went wrong"), 1, "the server says: something went wrong"),
+        (problem(500, "something went wrong"), 1, "the server answered: something went wrong"),
         (problem(421, "no name of this server"), 2, "server: no name of this server"),
         (problem(429, "later", **{"retry-after": "3600"}), 1, "later"),
         (problem(503, "its store is away"), 4, "its store is away"),
@@ -254,7 +254,7 @@ def test_what_may_have_been_done_is_not_done_again() -> None:
     with answering(None) as (url, heard):
         done = command("workers", "drain", "1", "--server", url, environ={})
     assert (done.code, len(heard)) == (4, 1)
-    assert "look whether it was done" in done.err
+    assert "check whether it was executed" in done.err
 
 
 def test_a_delivery_is_handed_over_again_under_the_same_key() -> None:

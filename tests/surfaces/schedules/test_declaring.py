@@ -130,7 +130,7 @@ def test_a_newcomer_sees_a_schedule_fire(home: Home) -> None:
         (("--every", "5m", "--tz", "UTC"), "tz: it says nothing beside --every"),
         (("--every", "5m", "--anchor", "2026-01-01T00:00"), "anchor: "),
         (("--at", "2040-01-01T09:00"), "tz: "),
-        (("--at", "tomorrow", *OSLO), "moment: 'tomorrow' is not a moment"),
+        (("--at", "tomorrow", *OSLO), "moment: 'tomorrow' is no moment"),
         (("--yearly", "02-31"), "day: February has no 31"),
         (("--yearly", "December 24"), "yearly: 'December 24' is no day of the year"),
         (("--yearly", "12-24", "--time", "9"), "time: '9' is no time of day"),
