@@ -1,7 +1,7 @@
 """Imports users from a CSV file in batches, each in one transaction.
 
-The id of a user is derived from the line, so an interrupted import can be repeated.
-from its beginning, and nobody comes in twice.
+The id of a user is derived from the line, so an interrupted import can be repeated from the
+beginning without registering a user twice.
 """
 
 from __future__ import annotations
