@@ -37,31 +37,31 @@ class IdempotentRequests:
             raise _under_way(key)
         self._under_way.add(key)
         try:
-            asked = await self._begun(
+            request = await self._begun(
                 IdempotentRequest(key, fingerprint, self._new_id()), repeatable
             )
         except BaseException:
             self._under_way.discard(key)
             raise
-        if asked.status is not None:
+        if request.status is not None:
             self._under_way.discard(key)
-        return asked
+        return request
 
-    async def _begun(self, asked: IdempotentRequest, repeatable: bool) -> IdempotentRequest:
-        while (first := await self._store.idempotency.begin(asked)) is not None:
-            if first.fingerprint != asked.fingerprint:
+    async def _begun(self, request: IdempotentRequest, repeatable: bool) -> IdempotentRequest:
+        while (first := await self._store.idempotency.begin(request)) is not None:
+            if first.fingerprint != request.fingerprint:
                 raise InvalidInput(FIELD, "it was used for another request; use a new one")
             if first.status is not None:
                 return first
             if await self._store.idempotency.take_over(first, at_once=repeatable):
                 return first
             if not repeatable:
-                raise _under_way(asked.key)
+                raise _under_way(request.key)
             # Meanwhile it was finished or abandoned; the next call of `begin` returns which.
-        return asked
+        return request
 
     async def finish(
-        self, asked: IdempotentRequest, status: int, headers: dict[str, str], answer: bytes | None
+        self, request: IdempotentRequest, status: int, headers: dict[str, str], answer: bytes | None
     ) -> None:
         """Store a successful answer. A refused request is forgotten, a failed one stays open.
 
@@ -71,17 +71,17 @@ class IdempotentRequests:
         try:
             if status < 300:
                 answered = msgspec.structs.replace(
-                    asked, status=status, headers=headers, answer=answer
+                    request, status=status, headers=headers, answer=answer
                 )
                 await self._store.idempotency.finish(answered)
             elif status < 500:
-                await self._store.idempotency.abandon(asked)
+                await self._store.idempotency.abandon(request)
         finally:
-            self.leave(asked)
+            self.leave(request)
 
-    def leave(self, asked: IdempotentRequest) -> None:
+    def leave(self, request: IdempotentRequest) -> None:
         """Forget that this process executes it."""
-        self._under_way.discard(asked.key)
+        self._under_way.discard(request.key)
 
 
 def _under_way(key: str) -> InProgress:

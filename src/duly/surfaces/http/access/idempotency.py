@@ -48,21 +48,21 @@ async def once(key: str, app: Namespace, request: Request, execute: Execute) -> 
 
 async def _once(key: str, app: Namespace, request: Request, read: _Read, execute: Execute) -> Reply:
     route = request.route
-    asked = await app.requests.begin(key, read.fingerprint, repeatable=route.repeatable)
-    if asked.status is not None:
-        return _replayed(asked)
-    request.seed = asked.seed
+    recorded = await app.requests.begin(key, read.fingerprint, repeatable=route.repeatable)
+    if recorded.status is not None:
+        return _replayed(recorded)
+    request.seed = recorded.seed
     request.receive = _replaying(read.parts, request.receive)
     try:
         answer = await execute(request)
     except BaseException:
-        app.requests.leave(asked)
+        app.requests.leave(recorded)
         raise
     kept = {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers}
     body = None if route.secret else answer.body
     # Returned even if it could not be stored: after an error the caller would repeat the request.
     with contextlib.suppress(StoreUnavailable):
-        await app.requests.finish(asked, answer.status, kept, body)
+        await app.requests.finish(recorded, answer.status, kept, body)
     return answer
 
 
@@ -104,12 +104,12 @@ def _replaying(parts: deque[bytes], receive: Receive) -> Receive:
     return received
 
 
-def _replayed(asked: IdempotentRequest) -> Reply:
-    if asked.answer is None:
+def _replayed(recorded: IdempotentRequest) -> Reply:
+    if recorded.answer is None:
         raise HTTPException(
             409,
             "the request was executed, and its response contained a secret, which is returned only "
             "once; rotate it to get a new one",
         )
-    assert asked.status is not None
-    return Reply(asked.status, asked.headers | REPLAYED, asked.answer)
+    assert recorded.status is not None
+    return Reply(recorded.status, recorded.headers | REPLAYED, recorded.answer)

@@ -71,7 +71,7 @@ class Schemas:
         except TypeError:
             return {}
 
-    def asked(self, owner: type, name: str, kind: Any) -> Document:
+    def parameter(self, owner: type, name: str, kind: Any) -> Document:
         """The schema of a query parameter, which is a field of a struct."""
         return self.described(not_null(self.of(kind)), *_entries(owner, name, True))
 
