@@ -357,4 +357,4 @@ async def test_what_blocks_a_stream_is_stuck(lines: Lines) -> None:
     await lines.ended(Verdict.DEAD)
     (found,) = await lines.books.store.deliveries.stuck(MINUTE, 9)
     assert found.id == ids[0]
-    assert found.why.startswith("it blocks stream it's; duly streams retry-now 'it'\"'\"'s' tries")
+    assert found.why.startswith("it blocks stream it's; duly streams retry-now 'it'\"'\"'s' retries")
