@@ -25,7 +25,7 @@ FILE = HEADER + (
     "Dee,Ray\n"
     "Eve,Fox,1990-01-01,Asia/Tokyo,never\n"
 )
-REFUSED = {3: "lastName is empty", 5: "the same as line 2", 6: "has 2 fields", 7: "feb29 is none"}
+REFUSED = {3: "lastName is empty", 5: "equal to line 2", 6: "has 2 fields", 7: "feb29 is none"}
 
 
 async def import_text(service: Service, text: str) -> tuple[Summary, dict[int, str]]:
@@ -84,7 +84,7 @@ async def test_invalid_bytes_are_an_error_of_one_line(small_service: Service) ->
     text = FILE.replace("Cid", "C\udce9d")
     summary, refused = await import_text(small_service, text)
     assert (summary.created, summary.refused) == (1, 5)
-    assert refused[4] == "firstName has a character that cannot be shown"
+    assert refused[4] == "firstName has a control character"
 
 
 async def test_a_file_that_is_no_csv_is_refused(small_service: Service) -> None:
@@ -104,12 +104,12 @@ def test_the_command_reports_and_exits_with_1(sqlite_url: str, tmp_path: Path) -
     command = ("import", "people.csv", "--database", sqlite_url)
     process = start("duly_birthday", *command, cwd=tmp_path, stdout=-1, stderr=-1, text=True)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (1, "6 lines: 2 new, 0 there already, 4 refused\n"), err
-    assert "line 5: says the same as line 2" in err
+    assert (process.returncode, out) == (1, "6 lines: 2 new, 0 known, 4 refused\n"), err
+    assert "line 5: is equal to line 2" in err
     process = start(
         "duly_birthday", "replan", "--database", sqlite_url, cwd=tmp_path, stdout=-1, text=True
     )
-    assert process.communicate(timeout=60)[0].startswith("2 people's greetings")
+    assert process.communicate(timeout=60)[0].startswith("the schedules of 2 users")
     process = start("duly_birthday", "import", "nobody.csv", cwd=tmp_path, stderr=-1, text=True)
     assert "nobody.csv cannot be read" in process.communicate(timeout=60)[1]
     assert process.returncode == 2

@@ -100,7 +100,7 @@ async def test_schedules_are_declared_created_and_removed_in_a_transaction(
                 assert await app.schedules.list() == []
                 assert await app.list() == []
         assert len(await app.list()) == len(await app.schedules.list()) == 4
-        with pytest.raises(Conflict, match="there is a schedule 's1' already"):
+        with pytest.raises(Conflict, match="schedule 's1' exists already"):
             await app.schedules.create_many(items[1:2])
         with pytest.raises(InvalidInput, match="connection"):
             await app.schedule("one", yearly(8, 3), "mail", connection=object())

@@ -1,4 +1,4 @@
-"""duly delivers everything that is due, once, however long it was away."""
+"""duly delivers everything that is due, once, also after an outage."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -99,7 +99,7 @@ HOMES = {
     "duly.transports.handlers.registry": ("Delivery",),
 }
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}
-CALLED_THERE = {"Delivery": "HandledDelivery", "DeliveryRecord": "Delivery"}
+NAMES_THERE = {"Delivery": "HandledDelivery", "DeliveryRecord": "Delivery"}
 
 
 def __dir__() -> list[str]:
@@ -107,9 +107,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when first asked for: a command that only prints its version needs none of it.
+    # Imported on first use: a command that only prints its version needs none of it.
     if name not in HOME_OF:
         raise AttributeError(f"module 'duly' has no attribute {name!r}")
-    found = getattr(import_module(HOME_OF[name]), CALLED_THERE.get(name, name))
+    found = getattr(import_module(HOME_OF[name]), NAMES_THERE.get(name, name))
     globals()[name] = found
     return found

@@ -1,4 +1,4 @@
-"""App: the object people hold. It accepts deliveries, and runs them with its handlers."""
+"""App: accepts deliveries, and runs them with its handlers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class App(Working):
-    """A store, the handlers of this process, and the engine that brings them together.
+    """A store, the handlers of this process, and the engine.
 
-    `database` is an address; a caller on PostgreSQL may bring its own asyncpg `pool`, or a
-    `connect` function, instead. Other settings go by their names, as in `App(concurrency=10)`.
-    `routes` are your own, which `duly serve` answers beside its own: routes of Starlette's, or any
-    ASGI application, behind the same authentication.
+    `database` is a URL; on PostgreSQL you may give your own asyncpg `pool` or a `connect` function
+    instead. Other settings are given by name, as in `App(concurrency=10)`. `routes` are your own
+    routes, which `duly serve` adds to its own, with the same authentication: Starlette routes, or
+    any ASGI application.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class App(Working):
     def asgi(self, *, authorize: Callable[[Any], Awaitable[str | None]] | None = None) -> Any:
         """The HTTP API as an ASGI application, to be mounted at any path of another one.
 
-        It has no lifespan: open the app in that of the application around it. Callers need a key,
-        or `authorize(scope)` returns what they may do: "read", "operate", "admin" or None.
+        It has no lifespan: open the app in that of the outer application. Callers need a key, or
+        `authorize(scope)` returns their scope: "read", "operate", "admin" or None.
         """
-        # By name: the app is below what serves it.
+        # By name: the app must not depend on the surfaces.
         application = import_module("duly.surfaces.http.application")
         return application.api(self, authorize)
 
@@ -121,10 +121,10 @@ class App(Working):
         """Declare a schedule: by name at run time, or around a handler.
 
         `await app.schedule("monday", duly.cron("0 9 * * MON"), "report", {"team": 7})` creates or
-        changes it; the same again changes nothing. `@app.schedule(duly.cron("0 9 * * *"))` on a
-        handler declares it whenever the app opens. Options: catch_up, window, cap, overlap, start,
-        end, max_runs, jitter, expires_after, retry, priority, stream, tags; and `connection`, in
-        whose transaction it is declared, as for `deliver`, if that is one of duly's own.
+        changes it; an equal declaration changes nothing. `@app.schedule(duly.cron("0 9 * * *"))` on
+        a handler declares it whenever the app opens. Options: catch_up, window, cap, overlap,
+        start, end, max_runs, jitter, expires_after, retry, priority, stream, tags; and
+        `connection`, an open transaction of duly in which it is declared.
         """
         if isinstance(first, str):
             return self.schedules.declare(first, *rest, **options)

@@ -67,7 +67,7 @@ class Transports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What everything else is built on, in one namespace."""
+    """The parts that the services and the engine of one namespace need."""
 
     settings: Settings
     clock: Clock
@@ -207,10 +207,10 @@ def _signing_keys(secrets: str) -> list[bytes]:
 
 
 def services_for(parts: Parts, *, is_served: bool = True) -> Shared:
-    """What all actors in the namespace of the parts share.
+    """The services that all actors in the namespace share.
 
-    If this process works for the namespace, targets are checked against its handlers and tried by
-    their retry plans; otherwise only the store knows which handlers there are.
+    If this process works for the namespace, targets are checked against its handlers and use their
+    retry plans; otherwise only handlers in the store are known.
     """
     settings, clock, chance, store = parts.settings, parts.clock, parts.chance, parts.store
     transports, writer = parts.transports, parts.rollup_writer

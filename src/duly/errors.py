@@ -6,7 +6,7 @@ DulyError
 ├── NotFound            the resource does not exist          (HTTP 404, exit 3)
 ├── Conflict            the resource's state forbids it      (HTTP 409, exit 5)
 │   ├── Outdated        it was changed since it was read     (HTTP 412)
-│   ├── InProgress      the same request is being carried out (HTTP 409)
+│   ├── InProgress      the same request is in progress      (HTTP 409)
 │   ├── StoreIsOwned    another server runs on this file     (exit 1)
 │   └── OtherEventLoop  the App is open in another event loop
 ├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4)
@@ -66,7 +66,7 @@ def quoted(value: object) -> str:
 
 
 def shown_number(value: object) -> str:
-    """A number as an error shows it: 7, be it 7 or 7.0; anything else as `quoted` does."""
+    """A number as an error shows it: 7 for 7 and 7.0; any other value as `quoted`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return f"{value:g}" if is_number else quoted(value)
 
@@ -76,7 +76,7 @@ class BadSetting(InvalidInput):
 
 
 class NotFound(DulyError):
-    """A resource does not exist; `kind` and `name` say which."""
+    """A resource does not exist; `kind` and `name` identify it."""
 
     def __init__(self, kind: str, name: str, remedy: str = "") -> None:
         super().__init__(f"no {kind} {name!r}" + (f"; {remedy}" if remedy else ""))
@@ -102,7 +102,7 @@ class Outdated(Conflict):
 
 
 class InProgress(Conflict):
-    """The same request is being carried out; repeat it in a moment to get its answer."""
+    """The same request is in progress; repeat it in a moment to get its answer."""
 
 
 class StoreIsOwned(Conflict):
@@ -149,7 +149,7 @@ class UnreadableRule(DulyError):
     def __init__(self, stored: str, problem: str) -> None:
         super().__init__(
             f"this version cannot read the rule {stored}: {problem}; "
-            "run a version that can; this one leaves the schedule alone"
+            "use a newer version; this one skips the schedule"
         )
         self.stored = stored
         self.problem = problem

@@ -59,8 +59,8 @@ def _body(body: str | bytes | bytearray | memoryview) -> bytes:
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body)
     if not isinstance(body, str):
-        raise InvalidInput("body", "give the bytes as they came, not what was made of them")
+        raise InvalidInput("body", "give the bytes as received, not parsed")
     try:
         return body.encode()
     except UnicodeEncodeError:
-        raise SignatureRefused("the body holds a lone surrogate; pass on its bytes") from None
+        raise SignatureRefused("the body has a lone surrogate; give its bytes") from None

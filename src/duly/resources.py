@@ -1,6 +1,6 @@
-"""What an App offers to people and programs, by resource: methods and types, no implementation.
+"""The resources of an App as protocols: methods and types, no implementation.
 
-Everything here can also be asked of a server, so nothing needs a connection to the store.
+A client of a server has all of them too, so no method needs a connection to the store.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from duly.services.deliveries.intake import Item
 
 
 class DeliveryMethods(Protocol):
-    """What is asked of deliveries most; an App and a client have short forms of it."""
+    """The most used methods of deliveries; an App and a client have them too."""
 
     async def get(self, id: str) -> Delivery: ...
     async def list(self, **wanted: Unpack[PageKeywords]) -> Sequence[Delivery]: ...
@@ -70,7 +70,7 @@ class Deliveries(DeliveryMethods, Protocol):
 
 
 class Schedules(Protocol):
-    """Rules by which deliveries are made."""
+    """Rules that create deliveries."""
 
     async def declare(
         self,
@@ -206,14 +206,14 @@ class Keys(Protocol):
 
 
 class Alerts(Protocol):
-    """Alerts that are active, and those that are over."""
+    """Active and past alerts."""
 
     async def raised(self) -> Sequence[Alert]: ...
     async def list(self, *, before: int | None = None, limit: int = 50) -> Sequence[Alert]: ...
 
 
 class Stats(Protocol):
-    """The status of the namespace, and what happened in it."""
+    """The status and counts of the namespace."""
 
     async def __call__(self, since: datetime | timedelta | float = DAY) -> FailureStats: ...
     async def failures(self, since: datetime | timedelta | float = DAY) -> FailureStats: ...
@@ -241,7 +241,7 @@ class Audit(Protocol):
 
 
 class Resources(DeliveryMethods, Protocol):
-    """All resources of a namespace, and the short forms of what is used most."""
+    """All resources of a namespace, and the short forms of the most used methods."""
 
     @property
     def deliveries(self) -> Deliveries: ...

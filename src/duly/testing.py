@@ -147,10 +147,10 @@ async def run_until_idle(
 ) -> int:
     """Attempt everything that is due by the app's clock; returns the number of attempts.
 
-    What the attempts themselves make due is included. With `within`, the app's clock, which has
-    to be a VirtualClock, is advanced to all that falls due in that time, so retries and later
+    Deliveries that the attempts create are included. With `within`, the app's clock, which has to
+    be a VirtualClock, is advanced to each delivery that is due in that time, so retries and later
     occurrences are included too. NotIdle after `most` attempts: a handler may deliver to itself.
-    Each call is a new worker, which first reclaims what an earlier one left behind.
+    Each call is a new worker, which first reclaims the deliveries of earlier ones.
     """
     until = None if within is None else _horizon(app, within)
     await app.open()
@@ -159,7 +159,7 @@ async def run_until_idle(
     worker = engine.worker
     await engine.prepare()
     try:
-        while await worker.step() or (until is not None and await _go_on(app, worker, until)):
+        while await worker.step() or (until is not None and await _advance(app, worker, until)):
             if counted.attempts > most:
                 raise NotIdle(f"not idle after {most} attempts; does a handler deliver to itself?")
     finally:
@@ -186,11 +186,11 @@ def _horizon(app: App, within: float | timedelta) -> datetime:
     return app.clock.now() + timedelta(seconds=checks.checked_wait("within", within))
 
 
-async def _go_on(app: App, worker: Worker, until: datetime) -> bool:
-    """Advance the clock to the next moment at which something is due; False if there is none."""
+async def _advance(app: App, worker: Worker, until: datetime) -> bool:
+    """Advance the clock to the next due delivery; False if there is none."""
     assert isinstance(app.clock, VirtualClock)
     due_at, now = await worker.next_due(), app.clock.now()
-    # What is due but was not claimed is held up by something else than time.
+    # A due delivery that was not claimed waits for something else than time.
     if due_at is None or not now < due_at <= until:
         return False
     app.clock.advance(due_at - now)

@@ -132,9 +132,9 @@ class Working(Namespace):
     async def worker(self) -> AsyncIterator[Self]:
         """Work in the background of a program, as long as the block runs.
 
-        `async with app.worker():` continues once this process works, and raises what kept it from
-        starting. At the end of the block it stops gracefully, as `run` does: running deliveries may
-        end within `drain`. It handles no signals.
+        `async with app.worker():` continues when the worker has started, or raises its error. At
+        the end of the block it stops gracefully, like `run`: running deliveries may finish within
+        `drain`. It handles no signals.
         """
         refuse_idle(self.settings.roles)
         with self._claimed():
@@ -148,7 +148,7 @@ class Working(Namespace):
     ) -> Callable[[object], AbstractAsyncContextManager[None]]:
         """The lifespan of a FastAPI or Starlette application: `FastAPI(lifespan=app.lifespan())`.
 
-        It works while the application serves; with `work=False` the App is only open, to deliver.
+        It works while the application serves; with `work=False` the App is only open, for calls.
         """
 
         @asynccontextmanager
@@ -199,7 +199,7 @@ class Working(Namespace):
         finally:
             await engine.stop()
             if engine.running:
-                # Another process that takes over the file would attempt again what still runs here.
+                # Another owner of the file would attempt deliveries that still run here.
                 self.store.stay_owned()
         engine.raise_failure()
 

@@ -174,7 +174,7 @@ async def test_a_repeated_request_waits_while_the_first_runs(
 
 async def test_without_a_key_a_lost_answer_is_raised(url: str) -> None:
     async with losing(url, lambda _number: True) as proxy, duly.Client(proxy.url) as client:
-        with pytest.raises(duly.StoreUnavailable, match="look whether it was done"):
+        with pytest.raises(duly.StoreUnavailable, match="check whether it was executed"):
             await client.streams.configure("line", on_failure="release")
     assert len(proxy.requests) == 1
 

@@ -184,7 +184,7 @@ async def test_retry_after_is_honoured_with_429_always_and_with_503_if_it_is_saf
         answering(script(busy, away, FINE)) as received,
         duly.Client(received.url, clock=clock) as client,
     ):
-        with pytest.raises(duly.StoreUnavailable, match="the server says: later"):
+        with pytest.raises(duly.StoreUnavailable, match="the server answered: later"):
             await client.workers.drain(1)
     assert (len(received.requests), clock.slept[3:]) == (2, [7])
 

@@ -140,7 +140,7 @@ def test_invalid_input_is_refused_without_another_error(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"body": {"hello": "world"}}, "body: give the bytes as they came"),
+        ({"body": {"hello": "world"}}, "body: give the bytes as received"),
         ({"headers": [("webhook-id", "a")]}, "headers: give a mapping"),
         ({"secret": ""}, "secret: there is none"),
         ({"secret": None}, "secret: there is none"),

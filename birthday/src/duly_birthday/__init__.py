@@ -1,4 +1,4 @@
-"""A birthday service on top of duly: people come in, and are greeted once a year."""
+"""A birthday service on top of duly: registered users are greeted once a year."""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ __all__ = ["app"]
 
 
 def __getattr__(name: str) -> Any:
-    # Built when first asked for: whoever imports a part of this does not want a database.
+    # Built on first use: importing a part of the package must not need a database.
     if name == "app":
         return _app()
     raise AttributeError(f"module 'duly_birthday' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`python -m duly_birthday`: people from a file, and everybody's greetings anew."""
+"""`python -m duly_birthday`: import users from a file, and update all schedules."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from cyclopts import CycloptsError, Parameter
 
 from duly.errors import DulyError, InvalidInput
 from duly.surfaces.cli.terminal.exit_codes import BAD_USAGE, FAILED, exit_code
-from duly.surfaces.cli.terminal.output import talk
+from duly.surfaces.cli.terminal.output import print_message
 from duly_birthday.importing import Summary, import_people
 from duly_birthday.service import BirthdayApp
 from duly_birthday.wire import Birthdays
 
-POLITE = 10
-"""A server on the same machine goes first."""
-OFTEN = 20_000
-"""So many lines are a word about the progress."""
-Database = Annotated[str | None, Parameter(help="Where the people are kept.")]
-commands = cyclopts.App(name="python -m duly_birthday", help="People and their birthdays.")
+NICENESS = 10
+"""A server on the same machine has precedence."""
+PROGRESS_LINES = 20_000
+"""Lines between two messages about the progress."""
+Database = Annotated[str | None, Parameter(help="The database.")]
+commands = cyclopts.App(name="python -m duly_birthday", help="Users and their birthdays.")
 
 
 @commands.command(name="import")
 def import_(path: str, /, *, database: Database = None) -> int:
-    """Take people in from a CSV file; whoever is there already is passed over.
+    """Register users from a CSV file; those who are registered already are skipped.
 
-    Its first line names the columns: firstName, lastName, dateOfBirth, timezone, maybe feb29.
+    Its first line names the columns: firstName, lastName, dateOfBirth, timezone, optionally feb29.
     Lines that cannot be imported are reported on stderr, and the exit code is 1.
     """
-    os.nice(POLITE)
+    os.nice(NICENESS)
     try:
         with open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
             return uvloop.run(_import(file, database))
@@ -42,16 +42,16 @@ def import_(path: str, /, *, database: Database = None) -> int:
 
 @commands.command
 def replan(*, database: Database = None) -> int:
-    """Declare everybody's greetings anew, after an occasion or a setting has changed."""
+    """Update the schedules of all users, after an occasion or a setting has changed."""
     return uvloop.run(_replan(database))
 
 
 async def _import(file: TextIO, database: str | None) -> int:
     async with BirthdayApp(database) as app:
         birthdays = Birthdays(app, app.manner)
-        summary = await import_people(birthdays, file, _tell_refused, _tell_progress)
+        summary = await import_people(birthdays, file, _print_refused, _print_progress)
     print(
-        f"{summary.lines} lines: {summary.created} new, {summary.known} there already, "
+        f"{summary.lines} lines: {summary.created} new, {summary.known} known, "
         f"{summary.refused} refused"
     )
     return FAILED if summary.refused else 0
@@ -59,24 +59,24 @@ async def _import(file: TextIO, database: str | None) -> int:
 
 async def _replan(database: str | None) -> int:
     async with BirthdayApp(database) as app:
-        birthdays, after, many = Birthdays(app, app.manner), None, 0
-        while people := await birthdays.replan(after):
-            after, many = people[-1].id, many + len(people)
-    print(f"{many} people's greetings are as they should be")
+        birthdays, after, count = Birthdays(app, app.manner), None, 0
+        while users := await birthdays.replan(after):
+            after, count = users[-1].id, count + len(users)
+    print(f"the schedules of {count} users are up to date")
     return 0
 
 
-def _tell_refused(number: int, reason: str) -> None:
-    talk(f"line {number}: {reason}")
+def _print_refused(number: int, reason: str) -> None:
+    print_message(f"line {number}: {reason}")
 
 
-def _tell_progress(summary: Summary) -> None:
-    if summary.lines % OFTEN == 0:
-        talk(f"{summary.lines} lines, {summary.refused} refused")
+def _print_progress(summary: Summary) -> None:
+    if summary.lines % PROGRESS_LINES == 0:
+        print_message(f"{summary.lines} lines, {summary.refused} refused")
 
 
 def main() -> int:
-    """Run the command that the arguments name."""
+    """Run the command in the arguments."""
     try:
         code: int = commands(
             result_action="return_int_as_exit_code_else_zero",
@@ -84,10 +84,10 @@ def main() -> int:
             print_error=False,
         )
     except CycloptsError as error:
-        talk(f"error: {error}")
+        print_message(f"error: {error}")
         return BAD_USAGE
     except DulyError as error:
-        talk(f"error: {error}")
+        print_message(f"error: {error}")
         return exit_code(error)
     return code
 

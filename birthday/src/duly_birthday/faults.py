@@ -1,4 +1,4 @@
-"""Errors of `/user` in the shape that its callers know: `{error: {code, message, details}}`."""
+"""Errors of `/user` as JSON: `{error: {code, message, details}}`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 
 from duly.errors import Conflict, InvalidInput, StoreUnavailable
-from duly.surfaces.http.protocol.problems import EmptyBody, Errors, asked_for
+from duly.surfaces.http.protocol.problems import EmptyBody, Errors, request_line
 from duly.surfaces.http.protocol.responses import JSON, Reply, Scope, reply
 from duly_birthday.users.checks import InvalidUser, Problem
 from duly_birthday.users.user import UserChanged, UserNotFound
@@ -31,7 +31,7 @@ NO_OBJECT = "body: give a JSON object"
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What went wrong."""
+    """The description of an error."""
 
     code: str
     message: str
@@ -39,7 +39,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The body of an answer that is an error."""
+    """The body of an error response."""
 
     error: Fault
 
@@ -64,7 +64,7 @@ def fault_reply(scope: Scope, error: Exception) -> Reply:
             return _reply(409, "CONFLICT", str(error))
         case StoreUnavailable():
             return _reply(503, "UNAVAILABLE", str(error), headers={"retry-after": "1"})
-    logger.error("%s failed", asked_for(scope), exc_info=error)
+    logger.error("%s failed", request_line(scope), exc_info=error)
     return _reply(500, "INTERNAL", "internal error; see the server's log")
 
 
@@ -78,5 +78,5 @@ def _reply(
     return reply(status, Answer(Fault(code, message, details or [])), dict(headers or {}))
 
 
-# What cannot be taken is answered with 400 here.
+# Invalid input is answered with 400 here.
 FAULTS = Errors(fault_reply, Answer, "UserAnswer", JSON, never=(422,))

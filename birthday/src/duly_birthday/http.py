@@ -1,4 +1,4 @@
-"""`/user`: people, over HTTP."""
+"""`/user`: the HTTP API of users."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from duly_birthday.wire import Birthdays
 
 LARGEST_BODY = 65_536
 LARGEST_USER = 8192
-"""Bytes of one of many users."""
+"""Bytes of one user in a bulk request."""
 MOST_AT_ONCE = 1000
 UserId = Annotated[str, Meta(description="the id of a user")]
 NewUsers = Annotated[list[NewUser], Meta(min_length=1, max_length=MOST_AT_ONCE)]
@@ -43,7 +43,7 @@ BirthdaysOf = Callable[[Namespace], Birthdays]
 
 
 def user_routes(home: str, manner: Manner) -> list[Route]:
-    """The routes; users live in one namespace, `home`."""
+    """The routes; all users are in the namespace `home`."""
 
     def of(app: Namespace) -> Birthdays:
         if app.store.namespace != home:
@@ -64,7 +64,7 @@ def _reading(of: BirthdaysOf) -> list[Route]:
 
     @get("/{user_id}", operation_id="get_user", is_versioned=True)
     async def show(app: Namespace, user_id: UserId) -> Answer[Shown]:
-        """Show a user, the next greeting, and the last one that ended."""
+        """Show a user, the next greeting, and the last finished one."""
         user, upcoming, last = await of(app).show(user_id)
         shape = Shown(user_shape(user), event_shape(upcoming, user), event_shape(last, user))
         return Answer(shape, headers=etag(user.version))
@@ -98,7 +98,7 @@ def _changing(of: BirthdaysOf) -> list[Route]:
     async def edit(
         app: Namespace, user_id: UserId, body: dict[str, Any], version: int | None
     ) -> Answer[Edited]:
-        """Change some of the fields of a user; greetings that are not under way follow."""
+        """Change the given fields of a user, and pending greetings."""
         user, report = await of(app).edit(user_id, body, version)
         skipped = report.skipped
         shape = Edited(user_shape(user), report.moved, len(skipped), skipped)
@@ -106,7 +106,7 @@ def _changing(of: BirthdaysOf) -> list[Route]:
 
     @delete("/{user_id}", operation_id="remove_user")
     async def remove(app: Namespace, user_id: UserId) -> None:
-        """Remove a user; what is pending is cancelled, what is being sent ends."""
+        """Remove a user; pending greetings are cancelled, those being sent are finished."""
         await of(app).remove(user_id)
 
     return [register, edit, remove]

@@ -1,7 +1,7 @@
-"""People from a CSV file, in batches, each of them one transaction.
+"""Imports users from a CSV file in batches, each in one transaction.
 
-Somebody's id follows from what the line says, so a file that was interrupted is imported again
-from its beginning, and nobody comes in twice.
+The id of a user is derived from the line, so an interrupted import can be repeated from the
+beginning without registering a user twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from duly_birthday.wire import Birthdays, Refused
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How many lines are one transaction, and whether each is followed by as long a rest."""
+    """The lines of one transaction, and whether a pause of the same length follows."""
 
     lines: int
     rests: bool
@@ -29,16 +29,16 @@ class Pace(msgspec.Struct, frozen=True):
 
 PACE: dict[Dialect, Pace] = {
     "postgres": Pace(100, rests=False),
-    # A file has one writer, and whoever waits for it looks only now and then.
+    # A file has one writer, and those that wait for it poll.
     "sqlite": Pace(50, rests=True),
 }
-"""So that others who are asked meanwhile wait for a moment at most."""
+"""Chosen so that concurrent requests wait only briefly."""
 LINES = UUID("6f1d6a3e-4b1c-4f0e-9a53-0d9b1c7e2f11")
-"""Where the ids of imported people come from; any constant would do."""
+"""The UUID namespace of the ids of imported users; any constant is fine."""
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line of the file, by the names of its columns; `problem` when it has none to tell."""
+    """One line of the file by column names, or its `problem`."""
 
     number: int
     given: dict[str, str]
@@ -46,14 +46,14 @@ class Line(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The same for the same words."""
-        said = "\x1f".join(self.given.get(name, "") for name in NAMES)
-        # Bytes that are no text come as surrogates, and are refused only after this.
-        return str(uuid5(LINES, said.encode(errors="backslashreplace").decode()))
+        """The id, the same for equal lines."""
+        text = "\x1f".join(self.given.get(name, "") for name in NAMES)
+        # Bytes that are not text are surrogates here, and are refused later.
+        return str(uuid5(LINES, text.encode(errors="backslashreplace").decode()))
 
 
 class Summary(msgspec.Struct):
-    """What became of a file so far."""
+    """The result of a file so far."""
 
     lines: int = 0
     created: int = 0
@@ -62,27 +62,27 @@ class Summary(msgspec.Struct):
 
 
 Refuse = Callable[[int, str], None]
-"""Told of each line that is not taken, and why."""
+"""Called with each refused line and the reason."""
 
 
 async def import_people(
     birthdays: Birthdays, file: TextIO, refuse: Refuse, progress: Callable[[Summary], None]
 ) -> Summary:
-    """Take in everybody whose line can be read; `progress` is called after each batch."""
+    """Register the users of all valid lines; `progress` is called after each batch."""
     summary, seen = Summary(), dict[str, int]()
     lines, pace = _read(file), PACE[birthdays.dialect]
     while batch := list(islice(lines, pace.lines)):
         began = birthdays.clock.monotonic()
-        fresh = [each for each in batch if _is_fresh(each, seen, summary, refuse)]
-        taken = await birthdays.register_many(
-            [each.given for each in fresh], [each.id for each in fresh]
+        valid = [each for each in batch if _is_valid(each, seen, summary, refuse)]
+        result = await birthdays.register_many(
+            [each.given for each in valid], [each.id for each in valid]
         )
-        for refused in taken.refused:
-            refuse(fresh[refused.index].number, _reasons(refused))
+        for refused in result.refused:
+            refuse(valid[refused.index].number, _reasons(refused))
         summary.lines += len(batch)
-        summary.created += len(taken.created)
-        summary.known += taken.known
-        summary.refused += len(taken.refused)
+        summary.created += len(result.created)
+        summary.known += result.known
+        summary.refused += len(result.refused)
         progress(summary)
         if pace.rests:
             await birthdays.clock.sleep(birthdays.clock.monotonic() - began)
@@ -119,14 +119,14 @@ def _check_header(header: list[str]) -> None:
     unknown = [name for name in header if name not in NAMES]
     if missing or unknown or len(set(header)) != len(header):
         raise InvalidInput(
-            "file", f"its first line has to name {', '.join(REQUIRED)}, and if need be feb29"
+            "file", f"its first line has to name {', '.join(REQUIRED)}, and optionally feb29"
         )
 
 
-def _is_fresh(line: Line, seen: dict[str, int], summary: Summary, refuse: Refuse) -> bool:
+def _is_valid(line: Line, seen: dict[str, int], summary: Summary, refuse: Refuse) -> bool:
     problem = line.problem
     if problem is None and (first := seen.setdefault(line.id, line.number)) != line.number:
-        problem = f"says the same as line {first}"
+        problem = f"is equal to line {first}"
     if problem is not None:
         summary.refused += 1
         refuse(line.number, problem)

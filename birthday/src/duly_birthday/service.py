@@ -1,4 +1,4 @@
-"""The app: duly with the users' tables, `/user` and the handler that greets."""
+"""The app: duly with the users' tables, the routes of `/user` and a handler for greetings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("duly_birthday")
 
 
 class BirthdayApp(App):
-    """An App that greets people; the arguments are App's, and the occasions for which it does."""
+    """An App that greets users; it takes the arguments of App, and the occasions."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class BirthdayApp(App):
 
 
 async def _log(delivery: Delivery[Any]) -> None:
-    said = delivery.payload
-    is_greeting = isinstance(said, dict) and "message" in said
-    text = said["message"] if is_greeting else msgspec.json.encode(said).decode()
+    payload = delivery.payload
+    is_greeting = isinstance(payload, dict) and "message" in payload
+    text = payload["message"] if is_greeting else msgspec.json.encode(payload).decode()
     facts = {"delivery": delivery.id, "attempt": delivery.attempt}
     logger.info("%s", text, extra={"event": "Greeted" if is_greeting else "Logged", "facts": facts})

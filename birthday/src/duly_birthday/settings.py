@@ -1,4 +1,4 @@
-"""How people are greeted, from the environment."""
+"""The settings of greetings, from the environment."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from duly_birthday.greetings.occasion import Occasion
 from duly_birthday.users.events import Feb29
 
 LOG = "log"
-"""The handler that greets when there is no webhook: it only logs."""
+"""The handler of greetings without a webhook: it only logs."""
 TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
 
 
 def manner_of(environment: Mapping[str, str], occasions: Sequence[Occasion]) -> Manner:
-    """The manner that BIRTHDAY_TIME, BIRTHDAY_FEB29 and BIRTHDAY_WEBHOOK_URL describe."""
+    """The settings in BIRTHDAY_TIME, BIRTHDAY_FEB29 and BIRTHDAY_WEBHOOK_URL."""
     return Manner(_target(environment), _time(environment), _feb29(environment), tuple(occasions))
 
 
@@ -27,7 +27,7 @@ def _time(environment: Mapping[str, str]) -> time:
     given = environment.get("BIRTHDAY_TIME") or "09:00"
     if not TIME_OF_DAY.fullmatch(given):
         raise BadSetting(
-            "BIRTHDAY_TIME", f"{given!r} is no time of day; write it as 09:00 or 09:00:30"
+            "BIRTHDAY_TIME", f"{given!r} is not a time of day; write it as 09:00 or 09:00:30"
         )
     return time.fromisoformat(given)
 

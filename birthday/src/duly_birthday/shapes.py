@@ -1,4 +1,4 @@
-"""What `/user` takes and answers."""
+"""The request and response bodies of `/user`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from duly_birthday.greetings.greetings import Greeting
 from duly_birthday.users.checks import LONGEST_NAME, Problem
 from duly_birthday.users.events import Feb29
 from duly_birthday.users.user import User
-from duly_birthday.wire import Taken
+from duly_birthday.wire import BulkRegistration
 
 
 class Shape(msgspec.Struct, frozen=True, rename="camel"):
-    """Answers are in camel case."""
+    """A body with names in camel case."""
 
 
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
@@ -25,7 +25,7 @@ Born = Annotated[date, Meta(description="the date of birth, from 1900-01-01 on")
 Zone = Annotated[str, Meta(description="an IANA time zone", examples=["Europe/Oslo"])]
 InOtherYears = Annotated[
     Feb29 | None,
-    Meta(description="when somebody born on 29 February is greeted in other years"),
+    Meta(description="when a user born on 29 February is greeted in other years"),
 ]
 
 
@@ -46,7 +46,7 @@ class NewUser(Shape, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class UserChange(Shape, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is to change of a user; what is left out stays as it is."""
+    """The fields of a user to change; the others stay as they are."""
 
     EXAMPLE: ClassVar = {"timezone": "Europe/Oslo"}
     first_name: Annotated[Name, Meta(description="the first name")] | UnsetType = UNSET
@@ -89,7 +89,7 @@ class Registered(Shape, frozen=True):
 
 
 class Shown(Shape, frozen=True):
-    """The answer to a question about one user."""
+    """One user with the next and the last greeting."""
 
     user: UserShape
     next_birthday_event: EventShape | None
@@ -106,14 +106,14 @@ class Edited(Shape, frozen=True):
 
 
 class RefusedShape(Shape, frozen=True):
-    """One of many that was not taken."""
+    """A user in a bulk request that was refused."""
 
     index: int
     details: list[Problem]
 
 
 class Imported(Shape, frozen=True):
-    """The answer to many at once."""
+    """The answer to a bulk request."""
 
     created: int
     ids: list[str]
@@ -121,7 +121,7 @@ class Imported(Shape, frozen=True):
 
 
 def user_shape(user: User) -> UserShape:
-    """A user as it is answered."""
+    """The body of a user."""
     return UserShape(
         user.id,
         user.first_name,
@@ -135,14 +135,14 @@ def user_shape(user: User) -> UserShape:
 
 
 def event_shape(greeting: Greeting | None, user: User) -> EventShape | None:
-    """A greeting as it is answered, with the time that the user's clock shows."""
+    """The body of a greeting, with the user's local time."""
     if greeting is None:
         return None
     local = greeting.due_at.astimezone(zone(user.timezone)).replace(tzinfo=None)
     return EventShape(greeting.id, greeting.due_at, local, user.timezone, greeting.state)
 
 
-def imported_shape(taken: Taken) -> Imported:
-    """What became of many."""
-    refused = [RefusedShape(each.index, each.problems) for each in taken.refused]
-    return Imported(len(taken.ids), taken.ids, refused)
+def imported_shape(result: BulkRegistration) -> Imported:
+    """The body of the result of a bulk request."""
+    refused = [RefusedShape(each.index, each.problems) for each in result.refused]
+    return Imported(len(result.ids), result.ids, refused)

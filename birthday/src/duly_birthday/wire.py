@@ -1,4 +1,4 @@
-"""The wire between users and greetings: one transaction, in which users' events are handed over."""
+"""Connects users and greetings: the events of users are handled in the same transaction."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ AT_ONCE = 50
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Somebody who was not taken: the place in what was given, and why."""
+    """A refused user: the index in the request, and why."""
 
     index: int
     problems: list[Problem]
 
 
-class Taken(msgspec.Struct, frozen=True):
-    """Of many people, those who are new, those who were there, and those who were refused."""
+class BulkRegistration(msgspec.Struct, frozen=True):
+    """The result of a bulk registration: new, known and refused users."""
 
     created: list[User]
     ids: list[str]
-    """Of all who are there now, in their order."""
+    """The ids of new and known users, in their order."""
     refused: list[Refused]
 
     @property
     def known(self) -> int:
-        """How many were there already."""
+        """How many were registered already."""
         return len(self.ids) - len(self.created)
 
 
@@ -53,16 +53,16 @@ class Calendar:
         self._clock = app.clock
 
     def has(self, zone: str) -> bool:
-        """Whether there is such a zone."""
+        """Whether the zone exists."""
         return zone in zones.names()
 
     def today(self, zone: str) -> date:
-        """Which day it is there."""
+        """The current date in the zone."""
         return self._clock.now().astimezone(zones.zone(zone)).date()
 
 
 class Birthdays:
-    """Users and their greetings over an app; every change is whole or not at all."""
+    """The users of an app and their greetings; every change is one transaction."""
 
     def __init__(self, app: Namespace, manner: Manner) -> None:
         self._app = app
@@ -73,7 +73,7 @@ class Birthdays:
         self._greetings = Greetings(app, manner)
 
     async def register(self, given: Given, id: str | None = None) -> tuple[User, Greeting | None]:
-        """Take one user in, with the schedule and the first greeting; with an `id`, once."""
+        """Register one user, with the schedule and the first greeting; with an `id`, once."""
         fields = checked(given, self._calendar) | ({} if id is None else {"id": id})
         async with self._app.transaction() as transaction:
             new, events = await self._users.register(transaction, [fields])
@@ -86,26 +86,26 @@ class Birthdays:
 
     async def register_many(
         self, people: Iterable[Given], ids: Iterable[str] | None = None
-    ) -> Taken:
-        """Take many in, in one transaction; those with a problem are reported and left out.
+    ) -> BulkRegistration:
+        """Register many users in one transaction; invalid ones are returned and left out.
 
-        With `ids`, those who have been taken in under theirs are not taken in again.
+        With `ids`, those whose id exists are not registered again.
         """
         fields, refused = await self._sorted(people, ids)
         if not fields:
-            return Taken([], [], refused)
+            return BulkRegistration([], [], refused)
         created: list[User] = []
         async with self._app.transaction() as transaction:
-            # In batches: to plan a thousand birthdays in one go would hold up everybody else.
+            # In batches: planning a thousand birthdays at once would block the event loop.
             for start in range(0, len(fields), AT_ONCE):
                 batch = fields[start : start + AT_ONCE]
                 new, events = await self._users.register(transaction, batch)
                 await self._greetings.react(transaction, events)
                 created += new
-        taken = (
+        registered = (
             [each["id"] for each in fields] if ids is not None else [each.id for each in created]
         )
-        return Taken(created, taken, refused)
+        return BulkRegistration(created, registered, refused)
 
     async def _sorted(
         self, people: Iterable[Given], ids: Iterable[str] | None
@@ -136,23 +136,23 @@ class Birthdays:
             return await self._users.page(transaction, after, limit)
 
     async def edit(self, id: str, given: Given, version: int | None) -> tuple[User, Report]:
-        """Change some fields of a user, and with them what is pending."""
+        """Change some fields of a user, and the pending greetings."""
         fields = checked(given, self._calendar, partial=True)
         async with self._app.transaction() as transaction:
             user, events = await self._users.edit(transaction, checked_id(id), fields, version)
             report = await self._greetings.react(transaction, events)
         if report.skipped:
-            _tell_skipped(user.id, report.skipped)
+            _log_skipped(user.id, report.skipped)
         return user, report
 
     async def remove(self, id: str) -> None:
-        """Forget a user; what is pending is cancelled, what is being sent ends."""
+        """Remove a user; pending greetings are cancelled, those being sent are finished."""
         async with self._app.transaction() as transaction:
             events = await self._users.remove(transaction, checked_id(id))
             await self._greetings.react(transaction, events)
 
     async def replan(self, after: str | None) -> Sequence[User]:
-        """Declare the greetings of some users anew; returns them, the next `after` is the last."""
+        """Update the schedules of a page of users after the id `after`; returns the users."""
         async with self._app.transaction() as transaction:
             people = await self._users.page(transaction, after, REPLANNED_AT_ONCE)
             for user in people:
@@ -160,10 +160,10 @@ class Birthdays:
         return people
 
 
-def _tell_skipped(user: str, greetings: Sequence[str]) -> None:
+def _log_skipped(user: str, greetings: Sequence[str]) -> None:
     facts = {"user": user, "deliveries": list(greetings)}
     logger.warning(
-        "user %s was edited while greetings were under way, which go out as they were: %s",
+        "user %s was edited while greetings were being sent, which are not changed: %s",
         user,
         ", ".join(greetings),
         extra={"event": "GreetingsUnchanged", "facts": facts},
@@ -171,13 +171,13 @@ def _tell_skipped(user: str, greetings: Sequence[str]) -> None:
 
 
 async def bring_up(app: Namespace) -> None:
-    """See that the users' tables are there."""
+    """Create or migrate the users' tables."""
     async with app.transaction() as transaction:
         await migrations.migrate(transaction, dialect_of(app))
 
 
 def dialect_of(app: Namespace) -> Dialect:
-    """Which database the app is on."""
+    """The SQL dialect of the app's database."""
     return "sqlite" if app.store.single_owner else "postgres"
 
 
@@ -186,4 +186,4 @@ def checked_id(id: str, field: str = "id") -> str:
     try:
         return str(UUID(id))
     except ValueError:
-        raise InvalidUser([Problem(field, f"{id[:60]!r} is no UUID")]) from None
+        raise InvalidUser([Problem(field, f"{id[:60]!r} is not a UUID")]) from None

@@ -43,7 +43,7 @@ class Alerts(_Resource):
         return (await self._requester.get(AlertPage, "alerts", raised=True)).items[::-1]
 
     async def list(self, *, before: int | None = None, limit: int = 50) -> Sequence[Alert]:
-        """All alerts, newest first; `before` is the last id of the page before."""
+        """All alerts, newest first; `before` is the last id of the previous page."""
         return (await self._requester.get(AlertPage, "alerts", before=before, limit=limit)).items
 
 
@@ -53,7 +53,7 @@ class Keys(_Resource):
     async def create(
         self, name: str, *, scope: Scope | str = Scope.READ, expires_at: datetime | None = None
     ) -> KeyWithToken:
-        """Make a key for the caller's namespace. Its token is in the answer, and never again."""
+        """Create a key for the caller's namespace. Only this result has its token."""
         body = {"name": name, "scope": keys.checked_scope(scope), "expires_at": expires_at}
         return await self._requester.post(KeyWithToken, "keys", body=body)
 
@@ -62,7 +62,7 @@ class Keys(_Resource):
         return await self._requester.get(Key, "keys", keys.checked_id(id))
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]:
-        """Keys by id, also those expired or revoked; `after` is the last id of the page before."""
+        """Keys by id, also expired or revoked; `after` is the last id of the previous page."""
         start = checks.checked_start("after", after) or None
         return await self._requester.listed(Key, "keys", limit=limit, cursor=start)
 
@@ -75,6 +75,6 @@ class Audit(_Resource):
     """The audit trail of one server's namespace."""
 
     async def list(self, *, before: int | None = None, limit: int = 50) -> Sequence[AuditEntry]:
-        """Entries, latest first; `before` is the last id of the page before."""
+        """Entries, latest first; `before` is the last id of the previous page."""
         start = None if before is None else str(before)
         return await self._requester.listed(AuditEntry, "audit", limit=limit, cursor=start)

@@ -30,8 +30,8 @@ class Moving:
         """
         began, done, total, until = self._clock.monotonic(), 0, 0, body.get("until")
         while True:
-            asked = {**body, "until": until, "seconds": CALL_SECONDS}
-            work = self._requester.post(BulkResult, *place, body=asked, once=True)
+            request = {**body, "until": until, "seconds": CALL_SECONDS}
+            work = self._requester.post(BulkResult, *place, body=request, once=True)
             moved, cancelled = await ended(work)
             done, total = done + moved.moved, max(total, moved.matching)
             until = moved.until or until

@@ -24,14 +24,14 @@ from duly.settings import checked_setting
 from duly.system import SystemChance, SystemClock
 
 CHANCE = SystemChance()
-"""One for all clients: the system keeps each until the process ends."""
+"""Shared by all clients: each instance stays in memory until the process ends."""
 
 
 class Client:
     """The resources of a server's namespace: the methods, records and errors of an App.
 
     `key` is an API key. `timeout` is how many seconds may pass without a byte of an answer (90 by
-    default), `connections` how many are open at most; calls above it wait. Use it with
+    default). `connections` is the most open connections; further calls wait. Use it with
     `async with`, or end with `await client.close()`.
     """
 
@@ -87,6 +87,6 @@ class Client:
     def events(self, after: int | None = None) -> AsyncGenerator[Second, None]:
         """Every second from now on; with `after`, first those since that id (up to 5 minutes).
 
-        A lost connection is made again. StoreUnavailable after a minute without an event.
+        It reconnects if the connection is lost. StoreUnavailable after a minute without an event.
         """
         return self._events.listen(after)

@@ -36,7 +36,7 @@ class DeadLetters:
         limit: int = 50,
         payloads: bool = True,
     ) -> Sequence[Delivery]:
-        """Dead letters, latest first; `before` is `place` of the last one of the page before."""
+        """Dead letters, latest first; `before` is `place` of the last one of the previous page."""
         return await self._requester.listed(
             Delivery, PLACE, limit=limit, cursor=before, payloads=payloads, **_query(filter)
         )
@@ -49,7 +49,7 @@ class DeadLetters:
         limit: int = 50,
         payloads: bool = True,
     ) -> Page[Delivery]:
-        """A page in bounded time; `before` is the `next` of the page before."""
+        """A page in bounded time; `before` is the `next` of the previous page."""
         return await self._requester.get(
             page_of(Delivery),
             PLACE,
@@ -69,7 +69,7 @@ class DeadLetters:
         ).items
 
     async def count(self, filter: DeadLetterFilter = ALL) -> int:
-        """The number that `retry_all` and `discard_all` would move."""
+        """How many dead letters `retry_all` or `discard_all` would move."""
         body = {**_which(filter), "dry_run": True}
         return (
             await self._requester.post(BulkResult, PLACE, "retry", body=body, safe=True)
@@ -86,7 +86,7 @@ class DeadLetters:
         return await self._requester.post(Delivery, PLACE, checked_id(id), "edit", body=body)
 
     async def discard(self, id: str, note: str) -> Delivery:
-        """Cancel one, with a note why; a stream that it blocked continues."""
+        """Cancel one; `note` is the reason. A stream that it blocked continues."""
         body = {"note": checked_note(note)}
         return await self._requester.post(Delivery, PLACE, checked_id(id), "discard", body=body)
 
@@ -102,7 +102,7 @@ class DeadLetters:
         return self._moving.all((PLACE, "retry"), body, rate)
 
     def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
-        """Cancel all that match, with a note why; yields the progress."""
+        """Cancel all that match; `note` is the reason. Yields the progress."""
         body = {**_which(filter), "note": checked_note(note)}
         return self._moving.all((PLACE, "discard"), body)
 
@@ -114,9 +114,9 @@ class DeadLetters:
         plan: Callable[[str], RetryPlan] | None = None,
         payloads: bool = True,
     ) -> Sequence[ExplainedDelivery]:
-        """Unfinished deliveries whose workers died, or with one attempt left if asked for."""
+        """Unfinished deliveries whose workers died, optionally also those with one attempt left."""
         if plan is not None:
-            raise InvalidInput("handlers", "a server knows its own; leave them out")
+            raise InvalidInput("handlers", "a server uses its own handlers; leave them out")
         kind = page_of(ExplainedDelivery)
         wanted = {"limit": limit, "last_attempts": last_attempts, "payloads": payloads}
         return (await self._requester.get(kind, PLACE, "poison", **wanted)).items
@@ -125,7 +125,7 @@ class DeadLetters:
 def _query(filter: DeadLetterFilter) -> dict[str, Any]:
     wanted = msgspec.structs.asdict(checked(filter))
     if wanted.pop("ids"):
-        raise InvalidInput("ids", "a server lists by the other fields; leave them out")
+        raise InvalidInput("ids", "a server cannot list by ids; leave them out")
     return wanted
 
 

@@ -38,7 +38,7 @@ class Deliveries:
         return await self._requester.listed(Delivery, "deliveries", **_query(wanted))
 
     async def page(self, **wanted: Unpack[PageKeywords]) -> Page[Delivery]:
-        """As `list`, one page; go on from its `next`. The server has at most 200 on a page."""
+        """Like `list`, one page of at most 200; continue from its `next`."""
         return await self._requester.get(page_of(Delivery), "deliveries", **_query(wanted))
 
     async def attempts(self, id: str) -> Sequence[Attempt]:
@@ -50,7 +50,7 @@ class Deliveries:
         return await self._requester.get(list[HistoryEntry], "deliveries", checked_id(id), "moves")
 
     async def steps(self, id: str) -> Sequence[Step]:
-        """The steps of a delivery that are done, in their order."""
+        """The completed steps of a delivery, in their order."""
         return (await self.detail(id)).steps
 
     async def cancel(self, id: str) -> Delivery:
@@ -58,7 +58,7 @@ class Deliveries:
         return await self._requester.post(Delivery, "deliveries", checked_id(id), "cancel")
 
     async def retry(self, id: str) -> Delivery:
-        """Try a dead letter again, with all its attempts, or a waiting delivery now."""
+        """Retry a dead letter with all its attempts, or a waiting delivery now."""
         return await self._requester.post(Delivery, "deliveries", checked_id(id), "retry")
 
 

@@ -38,7 +38,7 @@ class Endpoints:
         secret: str | None = None,
         **options: Unpack[EndpointKeywords],
     ) -> EndpointWithSecret:
-        """Add an endpoint; a secret is made unless one is given. Conflict if the name exists."""
+        """Add an endpoint; without `secret` one is generated. Conflict if the name exists."""
         body = {"name": name, "url": url, "secret": secret, **_checked(options)}
         return await self._requester.post(EndpointWithSecret, "endpoints", body=body)
 
@@ -47,7 +47,7 @@ class Endpoints:
         return await self._requester.get(Endpoint, *_place(name))
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]:
-        """Endpoints by name; `after` is the last name of the page before."""
+        """Endpoints by name; `after` is the last name of the previous page."""
         start = checks.checked_start("after", after) or None
         return await self._requester.listed(Endpoint, "endpoints", limit=limit, cursor=start)
 
@@ -79,7 +79,7 @@ class Endpoints:
         return await self._requester.post(EndpointWithSecret, *_place(name), "rotate", body=body)
 
     async def test(self, name: str, payload: Any = None) -> EndpointTest:
-        """Have the server send a test request at once; nothing is stored."""
+        """Let the server send a test request at once; nothing is stored."""
         body = {}
         if payload is not None:
             body["payload"] = msgspec.Raw(payloads.payload_bytes(payload, LONGEST_TEST))
@@ -88,7 +88,7 @@ class Endpoints:
     async def remove(
         self, name: str, *, cancel_waiting: bool = False, version: int | None = None
     ) -> None:
-        """Remove it; Conflict if deliveries wait for it, unless they are to be cancelled too."""
+        """Remove it; Conflict if deliveries wait for it, unless `cancel_waiting` cancels them."""
         await self._requester.delete(*_place(name), cancel_waiting=cancel_waiting, version=version)
 
     async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:

@@ -1,4 +1,4 @@
-"""The events of a server, second by second, over connections that are made again when lost."""
+"""The events of a server, one a second; it reconnects if the connection is lost."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from duly.errors import Busy, StoreUnavailable
 from duly.ports import Clock
 from duly.records.stats import Second
 
-AGAIN_SECONDS = 2.0
+RECONNECT_SECONDS = 2.0
 LONGEST_GAP_SECONDS = 60.0
-"""Without an event, although there is one every second: the server or its store is away."""
+"""Without an event, although there is one every second: the server or its store is down."""
 LONGEST_SILENCE_SECONDS = 10.0
-"""Then the connection is taken as lost."""
+"""Then the connection counts as lost."""
 LONGEST_EVENT = 1 << 20
 
 
@@ -28,10 +28,10 @@ class Events:
         self._clock = clock
 
     async def listen(self, after: int | None = None) -> AsyncGenerator[Second, None]:
-        """Every second from now on; with `after`, first those since that id that are remembered.
+        """Every second from now on; with `after`, first those since that id that the server keeps.
 
-        A lost connection is made again, and the seconds in between follow. StoreUnavailable when
-        there was none for LONGEST_GAP_SECONDS, or no server to begin with.
+        After a lost connection it reconnects, and missed seconds follow. StoreUnavailable if there
+        was none for LONGEST_GAP_SECONDS, or if the first connection fails.
         """
         last, heard_at = after, self._clock.monotonic()
         has_begun = False
@@ -45,7 +45,7 @@ class Events:
                 is_lost = has_begun or isinstance(error, (Unanswered, Busy))
                 if not is_lost or gap > LONGEST_GAP_SECONDS:
                     raise
-            await self._clock.sleep(AGAIN_SECONDS)
+            await self._clock.sleep(RECONNECT_SECONDS)
 
     async def _once(self, after: int | None) -> AsyncIterator[Second]:
         """The events of one connection."""

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection to a server: requests go out one after the other, answers are read."""
+"""One HTTP/1.1 connection to a server, for one request at a time."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
         await self._until(lambda: self._has_head)
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """The body as it comes, to its end."""
+        """The parts of the body as they arrive."""
         while True:
             await self._until(lambda: bool(self._parts) or self._is_whole)
             while self._parts:
@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """httptools: the head is complete; that of an interim answer (1xx) does not count."""
         if self._has_head:
-            self._keeps_alive = False  # a second answer, which nobody asked for
+            self._keeps_alive = False  # a second answer without a request
             return
         self.status = self._parser.get_status_code()
         if self.status < 200:

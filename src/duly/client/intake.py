@@ -28,7 +28,7 @@ CHECKS: dict[str, Callable[[Any], object]] = {
     "retry": lambda plan: msgspec.Raw(encode_checked(plan).encode()),
     "on_failure": checked_policy,
 }
-"""What is checked before a request is sent; the server checks everything."""
+"""Checks before a request is sent; the server checks everything."""
 
 
 class Bulk(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Intake:
     async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
         """Accept up to 10,000 deliveries in one transaction: all of them or none.
 
-        An item is `(target, payload)`, or a mapping of deliver's arguments.
+        An item is `(target, payload)`, or a mapping of the arguments of `deliver`.
         """
         bodies = [_item(each) for each in items]
         if len(bodies) > MOST:

@@ -34,7 +34,7 @@ class Stats:
         until: datetime | None = None,
         step: timedelta | float = MINUTE,
     ) -> Series:
-        """What happened from a moment on, or for a duration before `until`, in steps of minutes."""
+        """Counts since a moment, or for a duration before `until`, in steps of whole minutes."""
         query = _from(since) | {"until": until, "step": _seconds(step)}
         return await self._requester.get(Series, "stats", "series", **query)
 
@@ -64,7 +64,7 @@ class Stats:
     async def stuck(
         self, held_for: timedelta, *, limit: int = 50, payloads: bool = True
     ) -> Sequence[ExplainedDelivery]:
-        """Deliveries that will not move by themselves, or run for longer than that; and why."""
+        """Deliveries that need an intervention or have run for longer than `held_for`, and why."""
         seconds, place = held_for.total_seconds(), ("deliveries", "stuck")
         page = await self._requester.get(
             page_of(ExplainedDelivery), *place, held_for=seconds, limit=limit, payloads=payloads

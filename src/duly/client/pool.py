@@ -40,7 +40,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unanswered(StoreUnavailable):
-    """A request was sent and its answer did not come: it may have been carried out."""
+    """A request was sent and no answer came: it may have been executed."""
 
 
 class Stale(Unanswered):
@@ -172,7 +172,7 @@ class Pool:
         except TooLong as error:
             raise StoreUnavailable(
                 f"the answer of the server at {self._server} is longer than {error}; is it a duly "
-                "server? If so, ask for less: --limit"
+                "server? If so, use a smaller --limit"
             ) from error
         except OSError as error:
             is_stale = connection.was_used and not connection.has_begun

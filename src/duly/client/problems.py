@@ -38,7 +38,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Missing(NotFound):
-    """The server's answer that a resource does not exist, in its words."""
+    """The server answered that a resource does not exist."""
 
     def __init__(self, detail: str) -> None:
         DulyError.__init__(self, detail)
@@ -97,8 +97,8 @@ def _error(server: str, reply: Reply) -> DulyError:
 def _stranger(server: str, reply: Reply) -> StoreUnavailable:
     place = reply.headers.get("location")
     hint = f", and points to {place}" if place and 300 <= reply.status < 400 else ""
-    said = f"status {reply.status}, {reply.media or 'no kind of document'}"
-    return StoreUnavailable(f"{server} answers, but not as a duly server does ({said}){hint}")
+    answer = f"status {reply.status}, {reply.media or 'no content type'}"
+    return StoreUnavailable(f"{server} answers, but is not a duly server ({answer}){hint}")
 
 
 def _invalid(problem: Problem) -> InvalidInput:
@@ -107,7 +107,7 @@ def _invalid(problem: Problem) -> InvalidInput:
 
 
 def _failed(problem: Problem) -> DulyError:
-    return DulyError(f"the server says: {problem.detail}")
+    return DulyError(f"the server answered: {problem.detail}")
 
 
 MEANINGS: dict[int, Callable[[Problem], DulyError]] = {
@@ -120,11 +120,11 @@ MEANINGS: dict[int, Callable[[Problem], DulyError]] = {
     421: lambda problem: BadSetting("server", problem.detail),
     422: _invalid,
     429: lambda problem: Busy(problem.detail),
-    503: lambda problem: StoreUnavailable(f"the server says: {problem.detail}"),
+    503: lambda problem: StoreUnavailable(f"the server answered: {problem.detail}"),
 }
 
 
 def whole(document: Any) -> bytes:
     """A body without the values that are None."""
-    said = {name: each for name, each in document.items() if each is not None}
-    return msgspec.json.encode(said)
+    given = {name: each for name, each in document.items() if each is not None}
+    return msgspec.json.encode(given)

@@ -23,7 +23,7 @@ TRIES = 4
 UNANSWERED_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 30.0
 LONGEST_EXCHANGE_SECONDS = 600.0
-"""For one answer in all; a page of large payloads over a slow line takes minutes."""
+"""For one whole answer; a page of large payloads over a slow network takes minutes."""
 PAGE = 200
 EVENTS = "text/event-stream"
 Item = TypeVar("Item")
@@ -53,10 +53,10 @@ class Requester:
         safe: bool = False,
         **query: Any,
     ) -> Value:
-        """Have something done.
+        """Send a POST.
 
-        It is repeated after a lost answer if it changes nothing (`safe`), or if the server does it
-        only `once`: then an Idempotency-Key goes with it.
+        After a lost answer it is repeated if it changes nothing (`safe`), or with `once`, which
+        sends an Idempotency-Key so that the server executes it once.
         """
         request = self._request("POST", path, query, body)
         if once:
@@ -103,7 +103,7 @@ class Requester:
 
     @asynccontextmanager
     async def streaming(self, *path: str, **headers: str) -> AsyncIterator[Connection]:
-        """Server-sent events, to be read as they come; another answer is raised as an error."""
+        """A connection with server-sent events; any other answer is raised as an error."""
         request = self._request("GET", path, {})
         named = {name.replace("_", "-"): each for name, each in headers.items()}
         request = msgspec.structs.replace(request, headers={**request.headers, **named})
@@ -125,11 +125,11 @@ class Requester:
             headers["authorization"] = f"Bearer {self._key}"
         if body is not None:
             headers["content-type"] = "application/json"
-        asked = urlencode({name: _text(each) for name, each in query.items() if each is not None})
+        encoded = urlencode({name: _text(each) for name, each in query.items() if each is not None})
         place = "/".join(("/v1", *(quote(part, safe="") for part in path)))
         return Request(
             method=method,
-            path=f"{place}?{asked}" if asked else place,
+            path=f"{place}?{encoded}" if encoded else place,
             headers=headers,
             body=body if body is None or isinstance(body, bytes) else whole(body),
         )
@@ -144,7 +144,7 @@ class Requester:
                 reply = await self._exchange(request, safe=safe)
             except Unanswered as error:
                 if not safe:
-                    advice = f"{error}; look whether it was done before you try again"
+                    advice = f"{error}; check whether it was executed before you try again"
                     raise Unanswered(advice) from error
                 if isinstance(error.__cause__, TimeoutError):
                     raise
@@ -158,7 +158,7 @@ class Requester:
 
     async def _exchange(self, request: Request, *, safe: bool) -> Reply:
         try:
-            # A server that sends a byte now and then is never silent.
+            # Slow bytes never reach the timeout for a silent server.
             async with asyncio.timeout(LONGEST_EXCHANGE_SECONDS):
                 try:
                     # A request that must not be repeated gets a connection that cannot be stale.
@@ -181,10 +181,10 @@ def _at_version(request: Request, version: int | None) -> Request:
 
 
 def _wait(reply: Reply, *, safe: bool) -> float | None:
-    """The seconds to wait before the next try; None if the answer counts.
+    """The seconds to wait before the next try; None if the answer is final.
 
-    With 429 nothing was done. With 503 that is not known, and with 409 and Retry-After an earlier
-    try with the same Idempotency-Key is still being carried out.
+    After 429 nothing was executed. After 503 that is unknown, and 409 with Retry-After means that
+    an earlier try with the same Idempotency-Key is still in progress.
     """
     if reply.status != 429 and not (reply.status in (409, 503) and safe):
         return None

@@ -47,7 +47,7 @@ class Schedules:
         version: int | None = None,
         **given: Unpack[ScheduleKeywords],
     ) -> DeclaredSchedule:
-        """Create or change a schedule by its name; the same again changes nothing."""
+        """Create or change a schedule by its name; an equal declaration changes nothing."""
         options = msgspec.structs.asdict(checked_options(given))
         body = {"rule": spec_of(rule), "target": destination(target), **options}
         if payload is not None:
@@ -64,26 +64,26 @@ class Schedules:
         return await self._requester.get(Schedule, "schedules", _checked(name))
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[ScheduleSummary]:
-        """Schedules by name; `after` is the last name of the page before."""
+        """Schedules by name; `after` is the last name of the previous page."""
         start = checks.checked_start("after", after) or None
         return await self._requester.listed(ScheduleSummary, "schedules", limit=limit, cursor=start)
 
     async def pause(self, name: str, reason: str | None = None) -> Schedule:
-        """Make nothing until it is resumed; attempts in progress go on."""
+        """Create no deliveries until it is resumed; attempts in progress continue."""
         place = ("schedules", _checked(name), "pause")
         return await self._requester.post(Schedule, *place, body={"reason": reason})
 
     async def resume(self, name: str, *, from_pause: bool = False) -> Schedule:
-        """Go on from now, or with what was missed since the pause, by its catch-up rule."""
+        """Continue from now, or with occurrences missed since the pause, by its catch-up rule."""
         place = ("schedules", _checked(name), "resume")
         return await self._requester.post(Schedule, *place, body={"from_pause": from_pause})
 
     async def remove(self, name: str, *, version: int | None = None) -> None:
-        """End it: pending deliveries are cancelled, attempts in progress go on."""
+        """Remove it: pending deliveries are cancelled, attempts in progress continue."""
         await self._requester.delete("schedules", _checked(name), version=version)
 
     async def trigger(self, name: str) -> str:
-        """Make one delivery now, paused or not, and return its id; the plan does not change."""
+        """Create one delivery now, paused or not, and return its id; the plan does not change."""
         place = ("schedules", _checked(name), "trigger")
         return (await self._requester.post(Triggered, *place, once=True)).id
 
@@ -93,18 +93,18 @@ class Schedules:
         return await self._requester.get(list[UpcomingRun], *place, n=n)
 
     async def count_backfill(self, name: str, start: datetime, end: datetime) -> int:
-        """How many occurrences a backfill would look at."""
+        """How many occurrences a backfill would check."""
         return (await self._backfilled(name, start, end, dry_run=True)).moments
 
     async def backfill(self, name: str, start: datetime, end: datetime) -> AsyncIterator[int]:
-        """Make the occurrences from start to end that were never made, due now.
+        """Create the missing occurrences from start to end, due now.
 
         Yields how many were new after each part of the range; each part is one request.
         """
-        stretches = -(-await self.count_backfill(name, start, end) // BACKFILL_SLICE)
+        parts = -(-await self.count_backfill(name, start, end) // BACKFILL_SLICE)
         begins = start
-        for number in range(1, stretches + 1):
-            ends = end if number == stretches else start + (end - start) * number / stretches
+        for number in range(1, parts + 1):
+            ends = end if number == parts else start + (end - start) * number / parts
             filled = Backfilled(0, 0, finished=False)
             # After a lost connection the server answers for the first try, which ended early.
             while not filled.finished:

@@ -1,1 +1,1 @@
-"""What an App offers, a file for each thing: checks what it is given and asks the store's ports."""
+"""The services of an App: they check their arguments and call the store's ports."""

@@ -1,7 +1,7 @@
 """Dead letters: listed, grouped, retried, edited and discarded.
 
-Bulk operations move them in batches. Repeated with the same filter and the `until` of its progress,
-an interrupted one continues with what is left, each dead letter once.
+Bulk operations move them in batches. To continue an interrupted one, repeat it with the same filter
+and the `until` of its progress: each dead letter is moved once.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from duly.services.interruption import ended
 
 BATCH = 1000
 SUSPECTS = 10_000
-"""Of how many that failed the poison candidates are chosen."""
+"""The most failed deliveries among which poison candidates are searched."""
 
 
 class DeadLetters:
-    """The dead letters of one app; `actor` is who the audit trail says it was."""
+    """The dead letters of one app; `actor` is named in the audit trail."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class DeadLetters:
         limit: int = 50,
         payloads: bool = True,
     ) -> Sequence[Delivery]:
-        """Dead letters, latest first; `before` is `place` of the last one of the page before."""
+        """Dead letters, latest first; `before` is `place` of the last one of the previous page."""
         start = None if before is None else placed(before)
         limit = checks.checked_limit(limit)
         found = await self._store.dead_letters.page(checked(filter), start, limit)
@@ -81,9 +81,9 @@ class DeadLetters:
         limit: int = 50,
         payloads: bool = True,
     ) -> Page[Delivery]:
-        """A page in bounded time; `before` is the `next` of the page before.
+        """A page in bounded time; `before` is the `next` of the previous page.
 
-        It may be short or empty although there are more.
+        It may be short or empty although more follow.
         """
         start, wanted = None if before is None else placed(before), checked(filter)
         lowest = await self._store.dead_letters.floor(start, LOOKED_AT)
@@ -96,7 +96,7 @@ class DeadLetters:
         shown = listed(found, payloads=payloads)
         if len(found) == limit:
             return Page(shown, place(found[-1]))
-        # All that died at that moment were looked at.
+        # The page covered all that died at that moment.
         return Page(shown, None if lowest is None else f"{lowest.isoformat()}/{LEAST}")
 
     async def groups(
@@ -104,21 +104,21 @@ class DeadLetters:
     ) -> Sequence[DeadLetterGroup]:
         """Dead letters by fingerprint, the largest group first.
 
-        A filter by reason, fingerprint, target and `since` counts all; any other one counts among
-        the latest 5,000.
+        A filter by reason, fingerprint, target and `since` counts all dead letters; any other one
+        counts only among the latest 5,000.
         """
         limit = checks.checked_limit(limit)
         return await self._store.dead_letters.groups(checked(filter), limit)
 
     async def count(self, filter: DeadLetterCriteria = ALL) -> int:
-        """The number that `retry_all` and `discard_all` would move."""
+        """How many dead letters `retry_all` or `discard_all` would move."""
         return await self._store.dead_letters.count(checked(filter))
 
     async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery:
         """Retry one, at its position in its stream; Conflict if it is not dead.
 
-        It gets all its attempts again. Without `reset_attempts` those used stay used, and one that
-        used them all gets one more.
+        It gets all its attempts again. Without `reset_attempts` it gets only those it has left,
+        and at least one.
         """
         moved = await self._store.dead_letters.retry(
             checks.checked_id(id), self.actor, reset=reset_attempts
@@ -137,7 +137,7 @@ class DeadLetters:
         return moved
 
     async def discard(self, id: str, note: str) -> Delivery:
-        """Cancel one, with a note why; a stream that it blocked continues."""
+        """Cancel one; `note` is the reason. A stream that it blocked continues."""
         why = checked_note(note)
         moved = await self._store.dead_letters.discard(checks.checked_id(id), why, self.actor)
         self._store.wakeups.hint()
@@ -152,16 +152,16 @@ class DeadLetters:
     ) -> AsyncIterator[BulkProgress]:
         """Retry all that match, at most `rate` a second; yields the progress.
 
-        In each stream the earliest is first. Those that die again meanwhile are not retried.
+        In each stream the earliest is first. Those that die again meanwhile stay dead.
         """
         CHECKS["rate"](rate)
-        again = Retry(reset_attempts, 0.0 if rate is None else 1 / rate)
+        move = Retry(reset_attempts, 0.0 if rate is None else 1 / rate)
         detail = {"reset_attempts": reset_attempts, "rate": rate}
-        async for progress in self._move_all(filter, again, "retried", detail):
+        async for progress in self._move_all(filter, move, "retried", detail):
             yield progress
 
     async def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
-        """Cancel all that match, with a note why; yields the progress."""
+        """Cancel all that match; `note` is the reason. Yields the progress."""
         discard = Discard(checked_note(note))
         async for progress in self._move_all(filter, discard, "discarded", {"note": note}):
             yield progress
@@ -189,7 +189,7 @@ class DeadLetters:
                 await pace.keep(done)
 
     async def _until_now(self, filter: DeadLetterFilter) -> tuple[DeadLetterFilter, datetime]:
-        # Those that die anew meanwhile must not be moved for ever.
+        # Otherwise those that die again meanwhile would be moved for ever.
         now, _ = await self._store.plans.clock()
         until = now if filter.until is None else min(filter.until, now)
         return msgspec.structs.replace(filter, until=until), until
@@ -204,9 +204,8 @@ class DeadLetters:
     ) -> Sequence[ExplainedDelivery]:
         """Unfinished deliveries whose workers died while they held them, the worst first.
 
-        With `last_attempts` also those whose next attempt is their last. A handler's own retry
-        plan is known where the handler is; for others the usual one is taken, unless `plan` knows
-        better.
+        With `last_attempts` also those whose next attempt is their last. `plan` returns the retry
+        plan of a target; by default, handlers that run in other processes get the default plan.
         """
         limit = checks.checked_limit(limit)
         suspects = await self._store.dead_letters.suspects(SUSPECTS, failed=last_attempts)
@@ -228,7 +227,7 @@ class DeadLetters:
 
 
 class _Pace:
-    """So many a second and no more, counted from the beginning."""
+    """Limits the average rate since the beginning; `spread` is the seconds between two."""
 
     def __init__(self, clock: Clock, spread: float) -> None:
         self._clock = clock
@@ -237,7 +236,7 @@ class _Pace:
         self.batch = max(1, min(BATCH, int(1 / spread))) if spread else BATCH
 
     async def keep(self, done: int) -> None:
-        """Wait until more may go."""
+        """Wait until the next batch may start."""
         ahead = self._began + done * self._spread - self._clock.monotonic()
         if ahead > 0:
             await self._clock.sleep(ahead)

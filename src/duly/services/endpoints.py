@@ -99,7 +99,7 @@ class Endpoints:
         secret: str | None = None,
         **options: Unpack[EndpointKeywords],
     ) -> EndpointWithSecret:
-        """Add an endpoint; a secret is made unless one is given. Conflict if the name exists."""
+        """Add an endpoint; without `secret` one is generated. Conflict if the name exists."""
         name = checks.checked_name("name", name)
         checked = endpoint_rules.details({"url": url, **options})
         self._check(checked.webhook)
@@ -107,7 +107,7 @@ class Endpoints:
 
         def decide(before: StoredEndpoint | None, now: datetime) -> StoredEndpoint:
             if before is not None:
-                raise Conflict(f"endpoint {name!r} exists already; edit it, or take another name")
+                raise Conflict(f"endpoint {name!r} exists already; edit it, or use another name")
             return StoredEndpoint(
                 name=name,
                 target=0,
@@ -139,7 +139,7 @@ class Endpoints:
         return await self._store.endpoints.get(checks.checked_text("name", name))
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]:
-        """Endpoints by name; `after` is the last name of the page before."""
+        """Endpoints by name; `after` is the last name of the previous page."""
         start = checks.checked_start("after", after)
         return await self._records(
             await self._store.endpoints.page(start, checks.checked_limit(limit))
@@ -243,12 +243,15 @@ class Endpoints:
         return await self._with_secret(await self._revised(name, decide, "rotated"), secret)
 
     async def reseal(self, name: str) -> bool:
-        """Seal its secrets and headers with the first key of DULY_SECRET_KEY; whether it had to."""
+        """Seal its secrets and headers with the first key of DULY_SECRET_KEY.
+
+        Returns False if they were sealed with it already.
+        """
         if key_ids(await self._stored(name)) <= {self._vault.seals}:
             return False
 
         def decide(before: StoredEndpoint, now: datetime) -> StoredEndpoint:
-            # One that is no longer used may have outlived its key.
+            # The key of a secret that is no longer used may be gone.
             used = endpoint_rules.still_used(before.secrets, now)
             opened = [(self._vault.open(each, name), each.until) for each in used]
             sealed = tuple(self._vault.seal(secret, name, until) for secret, until in opened)
@@ -265,7 +268,7 @@ class Endpoints:
         return await self._store.addresses.reseal(self.actor)
 
     def problem(self, endpoint: StoredEndpoint) -> str | None:
-        """Why its secrets or headers cannot be read with the keys configured here, if so."""
+        """Why its secrets or headers cannot be read with the keys configured here, or None."""
         try:
             opened_headers(endpoint.details.headers, endpoint.name, self._vault.open)
             for each in endpoint_rules.still_used(endpoint.secrets, self._clock.now()):
@@ -285,7 +288,7 @@ class Endpoints:
     async def remove(
         self, name: str, *, cancel_waiting: bool = False, version: int | None = None
     ) -> Endpoint:
-        """Remove it; Conflict if deliveries wait for it, unless they are to be cancelled too.
+        """Remove it; Conflict if deliveries wait for it, unless `cancel_waiting` cancels them.
 
         Also a Conflict while attempts are under way. Outdated if the endpoint is no longer at the
         given `version`.

@@ -27,7 +27,7 @@ async def ended(
     except asyncio.CancelledError as cancelled:
         try:
             await asyncio.wait((task,))
-        except asyncio.CancelledError as again:
-            raise Abandoned from again
+        except asyncio.CancelledError as second:
+            raise Abandoned from second
         return task.result(), cancelled
     return task.result(), None

@@ -1,4 +1,4 @@
-"""Namespace: what people can do in one namespace, in the name of one actor."""
+"""The services of one namespace for one actor."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ AcceptTraced = Callable[[str, Callable[[], Awaitable[Accepted]]], Awaitable[Acce
 class Shared:
     """The parts of a namespace that all its actors share.
 
-    Those who deliver share commits (`acceptor`) and known targets (`intake`), those who watch share
-    reads (`monitoring`), and a request with an idempotency key runs once for all actors.
+    They share commits (`acceptor`), known targets (`intake`) and reads of the status
+    (`monitoring`), and a request with an idempotency key runs once for all actors.
     """
 
     settings: Settings
@@ -130,11 +130,11 @@ class Namespace:
     retry = _short(Deliveries.retry)
 
     def acting_as(self, actor: str) -> Namespace:
-        """The same namespace, with `actor` as the one who the audit trail says made the changes."""
+        """The same namespace, with this `actor` in the audit trail."""
         return Namespace(self._shared, actor)
 
     def expect(self, *names: str) -> None:
-        """Say that these handlers live in another process, which may not have started yet."""
+        """Accept deliveries for handlers of another process, which may not have started yet."""
         self._shared.intake.expect(names)
 
     async def deliver(
@@ -148,15 +148,15 @@ class Namespace:
     ) -> Accepted:
         """Accept one delivery; when this returns it is on disk.
 
-        It is due at once, `at` a moment, or `after` some seconds. The same `key` gives the same
-        delivery again, or a Conflict if target or payload differ. Those of one `stream` run in
-        the order in which they were accepted, one at a time over all workers; `on_failure` says
-        whether a failed one blocks those behind it (`block`) or lets them go on (`release`).
-        With an `id`, a UUID of version 7, the same call again stores nothing more.
+        It is due at once, `at` a moment, or `after` some seconds. The same `key` returns the same
+        delivery again, or raises Conflict if target or payload differ. The deliveries of a `stream`
+        run in the order of their acceptance, one at a time over all workers; `on_failure` decides
+        whether a failed one blocks those behind it (`block`) or lets them proceed (`release`).
+        With an `id`, a UUID of version 7, a repeated call stores nothing more.
 
-        With a `connection` it is accepted in the transaction that this has open, and exists if and
-        only if that is committed. It may be `app.transaction()`, `delivery.transaction`, a message,
-        and on PostgreSQL a connection of asyncpg, psycopg, psycopg2, SQLAlchemy or Django.
+        With a `connection` it is accepted in the open transaction of that connection, and exists if
+        and only if the transaction commits. Give `app.transaction()`, `delivery.transaction`, a
+        message, or on PostgreSQL a connection of asyncpg, psycopg, psycopg2, SQLAlchemy or Django.
         """
         shared = self._shared
         request = shared.intake.request(target, payload, id, **options)
@@ -176,8 +176,8 @@ class Namespace:
     ) -> Accepted:
         """Accept one delivery in the transaction of a plain connection, without an event loop.
 
-        For psycopg, psycopg2, SQLAlchemy and Django on PostgreSQL. The app need not be open: all
-        it needs goes through the connection. The options are deliver's.
+        For psycopg, psycopg2, SQLAlchemy and Django on PostgreSQL. The app need not be open: only
+        the connection is used. The options are those of `deliver`.
         """
         request = self._shared.intake.request(target, payload, id, **options)
         return self._shared.outbox.accept_now(connection, request)
@@ -185,28 +185,28 @@ class Namespace:
     async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
         """Accept many deliveries in one transaction: all of them or none.
 
-        An item is `(target, payload)`, or a mapping of deliver's arguments.
+        An item is `(target, payload)`, or a mapping of the arguments of `deliver`.
         """
         intake = self._shared.intake
-        # Made known first: on SQLite nothing else can be written while the transaction is open.
+        # Handlers are added first: SQLite has one writer, and the transaction will hold it.
         await intake.know_handlers()
         return await self._shared.acceptor.accept_all(intake.chunks(items))
 
     async def deliver_each(
         self, items: Iterable[Item | DulyError]
     ) -> Sequence[Accepted | DulyError]:
-        """Accept many deliveries, each for itself: what is wrong with one is in its place."""
+        """Accept many deliveries independently; an error is returned in the place of its item."""
         answers: list[Accepted | DulyError] = []
-        async for piece in self._shared.intake.each(items):
-            answers += await self._shared.acceptor.accept_each(piece)
+        async for chunk in self._shared.intake.each(items):
+            answers += await self._shared.acceptor.accept_each(chunk)
         return answers
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction of the store, committed at the end of the block, undone if it raises.
+        """A transaction of the store: committed at the end of the block, rolled back if it raises.
 
         `async with app.transaction() as tx:` has `tx.execute(sql, *parameters)` and `tx.fetch` for
         your own tables (`?` on SQLite, `$1` on PostgreSQL, where `tx.connection` is asyncpg's),
-        and `app.deliver(..., connection=tx)`. On SQLite nobody else writes meanwhile.
+        and `app.deliver(..., connection=tx)`. On SQLite it blocks all other writes.
         """
         return self.store.transaction()
 
@@ -216,8 +216,8 @@ class Namespace:
         """A message that the consumer handles once, in a transaction that the block commits.
 
         `async with app.receive(id, "billing") as message:` with `message.is_new`,
-        `message.keep(result)`, and for a duplicate the first `message.result`. In between it is
-        also what `app.transaction()` gives. With `connection`, one of duly's own transactions.
+        `message.keep(result)`, and for a duplicate the first `message.result`. In the block it
+        has the methods of `app.transaction()`. `connection` is an open transaction of duly.
         """
         return self._shared.outbox.receive(connection, message_id, consumer)
 

@@ -37,7 +37,7 @@ class Streams:
     ) -> Sequence[Stream]:
         """Streams by name: all of them, or those that are `blocked` or `paused`.
 
-        `after` is the last name of the page before. Waiting deliveries are counted up to 10,000.
+        `after` is the last name of the previous page. Waiting deliveries are counted up to 10,000.
         """
         wanted = None if state is None else _listed(state)
         limit = checks.checked_limit(limit)
@@ -53,7 +53,7 @@ class Streams:
         """
         policy = None if on_failure is None else checked_policy(on_failure)
         if name.startswith(OF_SCHEDULES):
-            raise InvalidInput("stream", f"{name!r} belongs to a schedule, whose overlap decides")
+            raise InvalidInput("stream", f"{name!r} belongs to a schedule; set its overlap")
         detail = {"on_failure": policy}
         return await self._revised(
             name,
@@ -99,7 +99,7 @@ class Streams:
             if row.head != delivery.id:
                 raise Conflict(
                     f"delivery {id} is {delivery.state} and not the head of stream {row.name}, "
-                    f"so nothing waits behind it; its head is {row.head or 'nobody'}"
+                    f"so nothing waits behind it; the stream's head is {row.head or 'empty'}"
                 )
             return operations.release(row)
 

@@ -38,5 +38,5 @@ class Workers:
 def _checked(worker: object) -> int:
     whole = isinstance(worker, int) and not isinstance(worker, bool)
     if not whole or not 1 <= worker <= MOST_WORKERS:  # type: ignore[operator]
-        raise InvalidInput("worker", f"{worker!r} is no worker's number")
+        raise InvalidInput("worker", f"{worker!r} is not the number of a worker")
     return worker  # type: ignore[return-value]

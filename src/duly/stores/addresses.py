@@ -1,4 +1,4 @@
-"""Seals the stored addresses of schedules and deliveries anew, after a change of keys."""
+"""Seals the stored addresses of schedules and deliveries again, after a change of keys."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Addresses:
     async def _write(
         self, kind: str, found: Sequence[NamedRow], actor: str, failed: dict[str, str]
     ) -> int:
-        """Write what has to change; what cannot be opened stays as it is and is in `failed`."""
+        """Write changed addresses; those that cannot be opened are not changed and in `failed`."""
         changes = []
         for row in found:
             try:

@@ -85,7 +85,7 @@ async def _refuse_read_only(database: Postgres) -> None:
     async with database.shared() as connection:
         settings = await connection.fetchrow(WRITABLE)
     if problem := read_only_problem(**settings):
-        raise StoreUnavailable(f"PostgreSQL takes no changes: {problem}", source=database.source)
+        raise StoreUnavailable(f"PostgreSQL is read-only: {problem}", source=database.source)
 
 
 def read_only_problem(in_recovery: bool, read_only: str) -> str | None:

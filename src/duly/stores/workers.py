@@ -14,7 +14,7 @@ from duly.stores.access.audit import note
 from duly.stores.database import Database
 from duly.version import __version__
 
-CAME_BACK = "its worker was taken for dead, and came back"
+CAME_BACK = "its worker counted as dead, and came back"
 
 
 class Workers:
@@ -61,7 +61,7 @@ class Workers:
                 "workers.drain", worker=worker, namespace=self._namespace, draining=draining
             )
             if not rows:
-                raise NotFound("living worker", str(worker), "duly workers shows who there is")
+                raise NotFound("living worker", str(worker), "duly workers shows all workers")
             action = "worker.drained" if draining else "worker.resumed"
             await note(session, self._namespace, actor, action, str(worker))
         (drained,) = await self._listed(1, worker)

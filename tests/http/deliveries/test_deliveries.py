@@ -49,7 +49,7 @@ async def test_the_same_key_gives_the_same_delivery_and_200(app: App, client: Cl
     assert second.json() == first.json() | {"known": True, "state": "cancelled"}
     other = await client.post("/v1/deliveries", json=given | {"payload": 2})
     assert other.status_code == 409
-    assert "take another key" in other.json()["detail"]
+    assert "use another key" in other.json()["detail"]
 
 
 async def test_a_delivery_goes_to_a_url_or_an_endpoint(app: App, client: Client) -> None:

@@ -148,7 +148,7 @@ def test_the_descriptor_table_is_allocated_at_the_start() -> None:
     wanted = own(Settings()) + Settings().http_connections
     code = (
         "from duly.settings import Settings; from duly.surfaces.process.descriptors import *\n"
-        "have_descriptors(Settings())\n"
+        "ensure_descriptors(Settings())\n"
         "print(open('/proc/self/status').read().split('FDSize:')[1].split()[0])"
     )
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -285,7 +285,7 @@ async def test_an_async_connection_is_refused_in_sync_code(app: App, postgres_ur
     connection = await asyncpg.connect(postgres_url)
     async with app.transaction() as tx:
         for each in (connection, tx):
-            with pytest.raises(duly.InvalidInput, match="it is for async code"):
+            with pytest.raises(duly.InvalidInput, match="it is async"):
                 app.deliver_within(each, "work")
     await connection.close()
 

@@ -264,7 +264,7 @@ async def test_a_refused_startup_parameter_names_the_setting() -> None:
             assert word in error.problem
         assert pooler.refused in pooler.parameters
         second = await refused(f"postgresql://{where}?pgbouncer=true&options=-cgeqo%3Doff")
-    assert "take it out of the address" in str(second)
+    assert "remove it from the address" in str(second)
     assert pooler.parameters.keys() == {"user", "database", "client_encoding", "options"}
 
 

@@ -371,4 +371,6 @@ async def test_a_delivery_that_blocks_a_stream_is_stuck(streams: StreamProbe) ->
     await streams.run_head(Verdict.DEAD)
     (found,) = await streams.probe.store.deliveries.stuck(MINUTE, 9)
     assert found.id == ids[0]
-    assert found.why.startswith("it blocks stream it's; duly streams retry-now 'it'\"'\"'s' tries")
+    assert found.why.startswith(
+        "it blocks stream it's; duly streams retry-now 'it'\"'\"'s' retries"
+    )

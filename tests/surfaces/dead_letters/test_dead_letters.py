@@ -77,7 +77,7 @@ async def test_a_bulk_retry_counts_asks_and_retries(home: Home) -> None:
         "finished": True,
     }
     declined = home.duly(*retry, stdin="n\n")
-    assert "3 dead letters match.\nTry them again? [y/N]" in declined.stderr
+    assert "3 dead letters match.\nRetry them? [y/N]" in declined.stderr
     assert declined.stdout == "0 of 3 retried\n"
     assert home.duly(*retry).returncode == 2, "there is no terminal to ask"
     assert await states(home, ids) == ["dead"] * 3
@@ -86,7 +86,7 @@ async def test_a_bulk_retry_counts_asks_and_retries(home: Home) -> None:
     assert {each["attempt"] for each in home.json("deliveries", "list")["items"]} == {1}
     done = home.duly("dead", "retry", ids[0], other, "--yes")
     assert done.stdout == "1 of 1 retried\n"
-    assert "1 of the 2 ids are of no dead letter" in done.stderr
+    assert "1 of 2 ids match no dead letter" in done.stderr
 
 
 async def test_a_stopped_retry_prints_the_command_that_continues_it(home: Home) -> None:
@@ -100,7 +100,7 @@ async def test_a_stopped_retry_prints_the_command_that_continues_it(home: Home) 
         assert running.end() == 128 + signal.SIGINT
     (message,) = [line for line in running.log if line.startswith("stopped after ")]
     assert "Traceback" not in "".join(running.log)
-    continued = message.split("for the rest: duly ")[1].split()
+    continued = message.split("to continue: duly ")[1].split()
     assert continued[:6] == ["dead", "retry", "--target", "work", "--rate", "5"]
     assert continued[6] == "--until"
     left = (await states(home, ids)).count("dead")
@@ -121,7 +121,7 @@ async def test_the_command_that_continues_has_the_same_store_and_filter(sqlite_h
         running.signal(signal.SIGCONT)
         running.end()
     (message,) = [line for line in running.log if line.startswith("stopped after ")]
-    continued = shlex.split(message.split("for the rest: duly ")[1])
+    continued = shlex.split(message.split("to continue: duly ")[1])
     assert continued[2] == "--text=-"
     assert continued[continued.index("--database") + 1] == home.database
     assert home.ok(*continued, "--yes", database="sqlite:///nowhere.db") == "2 of 2 retried"

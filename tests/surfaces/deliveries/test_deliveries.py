@@ -133,7 +133,7 @@ def test_workers_are_listed_with_what_they_hold_and_can_be_drained(sqlite_home: 
         number = str(worker["id"])
         drained = sqlite_home.json("workers", "drain", number)
         (listed,) = sqlite_home.json("workers")["items"]
-        assert sqlite_home.ok("workers", "resume", number).strip() == f"worker {number} goes on"
+        assert sqlite_home.ok("workers", "resume", number).strip() == f"worker {number} resumes"
         (resumed,) = sqlite_home.json("workers")["items"]
         assert sqlite_home.duly("workers", "drain", "4711").returncode == 3
         assert sqlite_home.duly("workers", "drain", str(2**70)).returncode == 2

@@ -52,11 +52,11 @@ def test_a_hint_is_printed_if_no_worker_runs(home: Home) -> None:
     with home.listening() as there:
         done = home.duly("send", there.url, "--data", "1", environ=LOCAL)
         assert done.returncode == 0
-        assert f"POST {there.url} goes out at once" in done.stderr
-        assert "nothing goes out until `duly serve` runs" in done.stderr
+        assert f"POST {there.url} is sent at once" in done.stderr
+        assert "nothing is sent until `duly serve` runs" in done.stderr
         with home.running("send", there.url, "--watch", environ=LOCAL) as watching:
             id = next_line(watching)
-            watching.line_with("nothing goes out until `duly serve` runs")
+            watching.line_with("nothing is sent until `duly serve` runs")
             with home.serving(environ=LOCAL):
                 assert "attempt 1: status 200" in next_line(watching)
                 assert next_line(watching) == f"{id} completed"
@@ -70,7 +70,7 @@ def next_line(process: Running) -> str:
 def test_no_hint_is_printed_if_a_worker_runs(sqlite_home: Home) -> None:
     with sqlite_home.serving(environ=LOCAL):
         done = sqlite_home.duly("send", NOWHERE, "--in", "1h", environ=LOCAL)
-    assert f"POST {NOWHERE} goes out in " in done.stderr
+    assert f"POST {NOWHERE} is sent in " in done.stderr
     assert "duly serve" not in done.stderr
 
 
@@ -84,7 +84,7 @@ async def test_an_argument_that_is_not_a_url_is_the_name_of_an_endpoint(home: Ho
         taken = there.document()
         shown = home.json("deliveries", "show", taken["id"])
     assert done.returncode == 0
-    assert f"POST {there.url} goes out at once; at most 3 attempts" in done.stderr
+    assert f"POST {there.url} is sent at once; at most 3 attempts" in done.stderr
     assert json.loads(done.stdout) == shown
     assert (shown["target"], shown["endpoint"]["name"]) == ("endpoint:billing", "billing")
     assert (taken["verified"], taken["body"]) == (True, [1])
@@ -107,7 +107,7 @@ def test_an_interrupted_watch_prints_that_the_delivery_continues(sqlite_home: Ho
         id = next_line(watching)
         watching.signal(signal.SIGINT)
         assert watching.end() == 130
-    assert watching.log[-1] == f"it goes on without you: duly deliveries show {id}\n"
+    assert watching.log[-1] == f"the delivery continues: duly deliveries show {id}\n"
 
 
 def test_json_output_is_one_document_with_every_attempt(home: Home) -> None:
@@ -172,7 +172,7 @@ def test_the_options_of_deliver_work_for_send_too(sqlite_home: Home) -> None:
         (("http://a.example", "--method", "LIST"), "method: 'LIST' is none of POST"),
         (("http://a.example", "--timeout", "90s"), "timeout: 90.0 is not from 1 to 60 seconds"),
         (("http://a.example", "--timeout", "5"), "timeout: '5' is no duration"),
-        (("http://a.example", "-H", "hunter2"), "header: there is one without a colon"),
+        (("http://a.example", "-H", "hunter2"), "header: one has no colon"),
         (("http://a.example", "-H", "A: 1", "-H", "a: 2"), "header: 'a' is given twice"),
         (("http://a.example", "-H", "webhook-id: 1"), "headers: 'webhook-id' is set by duly"),
         (("http://a.example", "--in", "1h", "--at", "2040-01-01T00:00Z"), "at: give either"),

@@ -133,7 +133,7 @@ async def test_a_recovery_keeps_its_rate_and_can_be_continued(home: Home) -> Non
         running.signal(signal.SIGINT)
         assert running.end() == 128 + signal.SIGINT
     (stop_line,) = [line for line in running.log if line.startswith("stopped after ")]
-    assert "for the rest: duly endpoints recover billing --since 20" in stop_line
+    assert "to continue: duly endpoints recover billing --since 20" in stop_line
     assert "Traceback" not in "".join(running.log)
     stopped = int(stop_line.split()[2].rstrip(";"))
     continued = stop_line.split("duly ")[1].split()
@@ -157,7 +157,7 @@ async def test_a_test_prints_the_answer(home: Home) -> None:
     assert r"\x1b[31mhello" in good.stdout
     assert "201" in good.stdout
     assert "total " in good.stdout
-    assert "still wait; to let them go: duly endpoints resume billing" in good.stderr
+    assert "still wait; to send them: duly endpoints resume billing" in good.stderr
     assert bad.returncode == 1
     assert "it answered 500" in bad.stdout
     assert home.json("deliveries", "list")["items"] == []

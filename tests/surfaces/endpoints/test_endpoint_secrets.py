@@ -33,7 +33,7 @@ def test_after_a_rotation_both_secrets_sign_for_a_while(home: Home) -> None:
     new = done.stdout.strip()
     assert new != old
     assert "its secret is not shown again" in done.stderr
-    assert "the old secret is signed with too, until 20" in done.stderr
+    assert "signed with the old secret too, until 20" in done.stderr
     present, before = home.json("endpoints", "show", "billing")["secrets"]
     assert (present["signs_until"], before["signs_until"] > "2026") == (None, True)
     assert signed_with(home, new)

@@ -47,7 +47,7 @@ async def test_at_a_terminal_it_runs_until_q_or_ctrl_c(home: Home, leave: str) -
     )
     try:
         seen, deadline = b"", time.monotonic() + DEADLINE_SECONDS
-        while b"q leaves" not in seen:
+        while b"press q to quit" not in seen:
             assert time.monotonic() < deadline, seen
             seen += os.read(ours, 65536)
         if leave == "q":

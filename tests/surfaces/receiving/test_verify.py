@@ -97,11 +97,11 @@ def test_an_old_message_is_valid_with_a_larger_tolerance(sqlite_home: Home) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "secret: there is none; set DULY_WEBHOOK_SECRET or give --secret"),
+        ((), "secret: it is missing; set DULY_WEBHOOK_SECRET or give --secret"),
         (("--secret", "hunter2"), "secret: "),
         (("--secret", SECRET, "none.json"), "file: 'none.json' cannot be read: No such file"),
         (("--secret", SECRET, "--tolerance", "5"), "tolerance: '5' is no duration"),
-        (("--secret", SECRET, "-H", "hunter2"), "header: there is one without a colon"),
+        (("--secret", SECRET, "-H", "hunter2"), "header: one has no colon"),
         (("--secret", SECRET, "--id", "1", "-H", "Webhook-ID: 2"), "header: 'Webhook-ID' is given"),
     ],
 )

@@ -191,14 +191,14 @@ def answering(
 @pytest.mark.parametrize(
     ("answer", "code", "message"),
     [
-        ((200, {"content-type": "text/html"}, b"<html>"), 4, "not as a duly server does"),
+        ((200, {"content-type": "text/html"}, b"<html>"), 4, "but is not a duly server"),
         ((200, NAMED, b"{"), 4, "cannot be read by this version"),
         ((200, NAMED, b'{"store": "sqlite"}'), 4, "cannot be read by this version"),
         ((404, {"content-type": "text/html"}, b"<html>"), 4, "(status 404, text/html)"),
         ((302, {"location": "https://login.example/"}, b""), 4, "points to https://login.example/"),
-        ((502, PROBLEM, b"{"), 4, "not as a duly server does"),
+        ((502, PROBLEM, b"{"), 4, "but is not a duly server"),
         (problem(404, "Not Found"), 4, "another version"),
-        (problem(500, "something went wrong"), 1, "the server says: something went wrong"),
+        (problem(500, "something went wrong"), 1, "the server answered: something went wrong"),
         (problem(421, "no name of this server"), 2, "server: no name of this server"),
         (problem(429, "later", **{"retry-after": "3600"}), 1, "later"),
         (problem(503, "its store is away"), 4, "its store is away"),
@@ -254,7 +254,7 @@ def test_a_change_without_a_key_is_not_repeated() -> None:
     with answering(None) as (url, requests):
         done = command("workers", "drain", "1", "--server", url, environ={})
     assert (done.code, len(requests)) == (4, 1)
-    assert "look whether it was done" in done.err
+    assert "check whether it was executed" in done.err
 
 
 def test_a_delivery_is_sent_again_with_the_same_key() -> None:
@@ -297,7 +297,7 @@ def test_a_stopped_bulk_operation_prints_the_command_that_continues_it(tmp_path:
         ends.set()
     (message,) = [line for line in running.log if line.startswith("stopped after ")]
     assert message == (
-        f"stopped after at least 1; for the rest: duly dead retry --tag red --server {url} "
+        f"stopped after at least 1; to continue: duly dead retry --tag red --server {url} "
         "--until 2026-11-16T09:00:00+00:00\n"
     )
 
@@ -315,7 +315,7 @@ def test_a_stopped_bulk_operation_counts_the_batch_that_was_running(tmp_path: Pa
             ends.set()
             assert running.end() == 128 + signal.SIGINT
     (message,) = [line for line in running.log if line.startswith("stopped after ")]
-    assert message.startswith("stopped after 2; for the rest: ")
+    assert message.startswith("stopped after 2; to continue: ")
     assert len(calls(requests)) == 3, "no further request was sent"
 
 
@@ -343,10 +343,10 @@ def test_a_webhook_is_watched_to_its_end_through_the_server(sides: Sides) -> Non
 def test_commands_that_need_the_store_are_refused(sides: Sides, arguments: tuple[str, ...]) -> None:
     refused = sides.server(*arguments)
     assert refused.code == 2
-    assert "this needs the store" in refused.err
+    assert "needs the store" in refused.err
     assert "--database" in refused.err
     named = sides.server(*arguments, "--database", sides.home.database)
-    assert "this needs the store" not in named.err
+    assert "needs the store" not in named.err
 
 
 def test_a_server_and_a_database_cannot_both_be_given(sides: Sides) -> None:

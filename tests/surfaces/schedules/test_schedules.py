@@ -189,7 +189,7 @@ async def test_a_stopped_backfill_can_be_continued(home: Home) -> None:
         running.signal(signal.SIGINT)
         assert running.end() == 128 + signal.SIGINT
     stopped = [line for line in running.log if line.startswith("stopped after ")]
-    assert "the same command makes the rest" in stopped[0]
+    assert "the same command creates the rest" in stopped[0]
     assert "Traceback" not in "".join(running.log)
     home.ok(*fill)
     async with home.app() as app:
@@ -202,7 +202,7 @@ async def test_a_stopped_backfill_can_be_continued(home: Home) -> None:
         (("--from", "2026-03-01T00:00Z", "--to", "2090-01-01T00:00Z"), "to: give a range in the"),
         (("--from", "2026-03-02T00:00Z", "--to", "2026-03-01T00:00Z"), "to: give a range in the"),
         (("--from", "1980-01-01T00:00Z", "--to", "2026-01-01T00:00Z"), "from: 403249 moments are"),
-        (("--from", "yesterday", "--to", "2026-01-01T00:00Z"), "from: 'yesterday' is no moment"),
+        (("--from", "yesterday", "--to", "2026-01-01T00:00Z"), "from: 'yesterday' is not a moment"),
         (("--from", "2026-01-01T00:00Z"), "--to"),
     ],
 )  # fmt: skip

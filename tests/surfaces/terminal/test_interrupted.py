@@ -29,9 +29,9 @@ def test_a_second_interrupt_right_after_the_first_still_prints_how_to_continue(
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().call_soon(task.cancel)
-        await bulk.carry_out("retrying", 1, never(), ("dead", "retry", "--all"))
+        await bulk.run_bulk("retrying", 1, never(), ("dead", "retry", "--all"))
 
-    monkeypatch.setattr(bulk, "talk", talk)
+    monkeypatch.setattr(bulk, "print_message", print_message)
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(interrupted())
-    assert printed[-1] == "stopped after at least 0; for the rest: duly dead retry --all"
+    assert printed[-1] == "stopped after at least 0; to continue: duly dead retry --all"

@@ -116,7 +116,7 @@ def test_a_store_that_cannot_be_copied_is_reported_with_a_remedy(
     missing = command("backup", "x.db", "--database", none, environ={})
     assert (missing.code, "there is no database" in missing.err) == (4, True)
     shown = command("backup", "x.db", environ={"DULY_SERVER": "http://127.0.0.1:9"})
-    assert (shown.code, "this needs the store" in shown.err) == (2, True)
+    assert (shown.code, "needs the store" in shown.err) == (2, True)
     (tmp_path / "is.db").touch()
     where = f"sqlite:///{tmp_path}/is.db"
     astray = command("backup", f"{tmp_path}/no/x.db", "--database", where, environ={})

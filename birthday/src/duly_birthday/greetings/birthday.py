@@ -8,7 +8,7 @@ from duly_birthday.users.events import Person
 
 
 class Birthday:
-    """The day on which somebody was born."""
+    """The date of birth as an occasion."""
 
     name = "birthday"
 
@@ -17,5 +17,5 @@ class Birthday:
         return person.date_of_birth
 
     def text(self, person: Person) -> str:
-        """What is said."""
+        """The message."""
         return f"Hey, {person.first_name} {person.last_name} it's your birthday"

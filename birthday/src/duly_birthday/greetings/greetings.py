@@ -1,7 +1,7 @@
 """Greetings: each person has one yearly schedule for each occasion, and users' events change it.
 
-One greeting per person, occasion and local year, also after edits: a schedule's occurrence is
-known by its local year, and which edit or claim came first is decided by the store, under locks.
+There is one greeting per person, occasion and local year, also after edits: the local year
+identifies the occurrence, and the locks of the store decide whether an edit or a claim is first.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from duly_birthday.users.events import (
 
 MOVING = (UserBirthdayChanged, UserTimezoneChanged)
 LOOKED_AT = 5
-"""How many years of greetings are looked through for the next and the last."""
+"""How many greetings are searched for the next and the last one."""
 PAST_EVERYWHERE = timedelta(days=2)
-"""So long after a day began in UTC it is over in every zone."""
+"""This long after a day began in UTC, it has ended in every zone."""
 Target = Any
-"""Where greetings go: a handler's name, or a webhook."""
+"""The target of greetings: a handler's name, or a webhook."""
 Item = tuple[str, Any, Target, Any, Mapping[str, Any]]
-"""A schedule as duly takes it: its name, rule, target, payload and options."""
+"""The arguments of a schedule: its name, rule, target, payload and options."""
 
 
 class Manner(msgspec.Struct, frozen=True):
-    """How people are greeted."""
+    """The settings of greetings."""
 
     target: Target
     at: time
@@ -47,7 +47,7 @@ class Manner(msgspec.Struct, frozen=True):
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """A greeting on the books."""
+    """The delivery of a greeting."""
 
     id: str
     due_at: datetime
@@ -55,7 +55,7 @@ class Greeting(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """What came of events: the next greeting, how many moved, and which are being sent."""
+    """The result of events: the next greeting, how many moved, and which are being sent."""
 
     next: Greeting | None = None
     moved: int = 0
@@ -70,7 +70,7 @@ class Greetings:
         self._manner = manner
 
     async def react(self, transaction: Any, events: Sequence[UserEvent]) -> Report:
-        """Do what follows from events, in the transaction in which they happened."""
+        """Update the schedules after events, in the transaction in which they happened."""
         report = Report()
         registered = [each.person for each in events if isinstance(each, UserRegistered)]
         if len(registered) > 1:
@@ -87,7 +87,7 @@ class Greetings:
     async def _greet(
         self, transaction: Any, person: Person, report: Report, *, moves: bool
     ) -> None:
-        """Have the schedules say what holds now; what is being sent goes out as it was."""
+        """Declare the schedules of a person; greetings that are being sent do not change."""
         schedules = self._app.schedules
         for name, *declaration, options in self._items(person):
             declared = await schedules.declare(
@@ -105,12 +105,12 @@ class Greetings:
 
     async def _forget(self, transaction: Any, person: Person) -> None:
         for occasion in self._manner.occasions:
-            # Somebody may have removed it already; then there is nothing pending either.
+            # It may be removed already; then nothing is pending either.
             with suppress(duly.NotFound):
                 await self._app.schedules.remove(_name(occasion, person.id), connection=transaction)
 
     async def renew(self, transaction: Any, person: Person) -> None:
-        """Have somebody's schedules say what holds now, whoever changed what."""
+        """Declare the schedules of a person again."""
         await self._greet(transaction, person, Report(), moves=False)
 
     def _items(self, person: Person) -> list[Item]:
@@ -121,7 +121,7 @@ class Greetings:
         day, manner = occasion.day(person), self._manner
         feb29 = person.feb29 or manner.feb29
         rule = duly.yearly(day.month, day.day, manner.at, person.timezone, feb29)
-        said = {
+        payload = {
             "eventId": duly.DELIVERY_ID,
             "occasion": occasion.name,
             "userId": person.id,
@@ -129,13 +129,13 @@ class Greetings:
         }
         options: dict[str, Any] = {"tags": [occasion.name]}
         if day.year >= person.since.year - 1:
-            # Its return is greeted, and not the day itself, to which an edit may move what is
-            # pending; where it is the year before still, that year's may be to come.
+            # The day of birth itself is not greeted, also if an edit moves a pending greeting to
+            # it. The year before: in some zones it may still be that year.
             options["start"] = datetime(day.year, day.month, day.day, tzinfo=UTC) + PAST_EVERYWHERE
-        return _name(occasion, person.id), rule, manner.target, said, options
+        return _name(occasion, person.id), rule, manner.target, payload, options
 
     async def of(self, id: str) -> tuple[Greeting | None, Greeting | None]:
-        """Somebody's next greeting, be it on its way, and the last one that ended."""
+        """The next greeting of a user, which may be in progress, and the last finished one."""
         name = _name(self._manner.occasions[0], id)
         found = await self._app.list(schedule=name, limit=LOOKED_AT)
         open_ones = [each for each in found if each.finished_at is None and each.dead_at is None]
@@ -151,7 +151,7 @@ def _name(occasion: Occasion, id: str) -> str:
 
 
 def _by_person(events: Sequence[UserEvent]) -> list[tuple[Person, set[type[UserEvent]]]]:
-    """Each person as the last event shows it, with all that happened to it."""
+    """Each person as of the last event, with the kinds of all its events."""
     people: dict[str, Person] = {}
     kinds: dict[str, set[type[UserEvent]]] = {}
     for event in events:

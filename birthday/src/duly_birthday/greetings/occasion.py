@@ -1,4 +1,4 @@
-"""A reason to greet somebody once a year: what a new one has to say of itself."""
+"""The protocol of an occasion to greet somebody once a year."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from duly_birthday.users.events import Person
 
 
 class Occasion(Protocol):
-    """One of the things for which people are greeted."""
+    """An occasion for a yearly greeting."""
 
     @property
     def name(self) -> str:
-        """What its schedules and its greetings are known by."""
+        """The name, in schedules, tags and payloads."""
 
     def day(self, person: Person) -> date:
-        """The day whose return is greeted."""
+        """The day whose anniversary is greeted."""
 
     def text(self, person: Person) -> str:
-        """What is said."""
+        """The message."""

@@ -1,1 +1,1 @@
-"""The users context: who there is. It knows nothing of schedules, greetings or duly."""
+"""The users context. It knows nothing of schedules, greetings or duly."""

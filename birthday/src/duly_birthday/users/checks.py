@@ -1,4 +1,4 @@
-"""What may be said of a user, checked field by field; all problems are reported at once."""
+"""Checks the fields of a user; all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ NAMES = {
     "timezone": "timezone",
     "feb29": "feb29",
 }
-"""The fields as people write them, and as they are kept."""
+"""The names of the fields in requests, and in the table."""
 REQUIRED = ("firstName", "lastName", "dateOfBirth", "timezone")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is wrong with one field."""
+    """The problem of one field."""
 
     field: str
     reason: str
 
 
 class InvalidUser(Exception):
-    """What was said of a user cannot be taken; `problems` are all that is wrong with it."""
+    """The fields of a user are not valid; `problems` has all their problems."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(f"{each.field}: {each.reason}" for each in problems))
@@ -41,19 +41,19 @@ class InvalidUser(Exception):
 
 
 class Calendar(Protocol):
-    """What is known of time zones."""
+    """Time zones and their local dates."""
 
     def has(self, zone: str) -> bool:
-        """Whether there is such a zone."""
+        """Whether the zone exists."""
 
     def today(self, zone: str) -> date:
-        """Which day it is there."""
+        """The current date in the zone."""
 
 
 def checked(
     given: Mapping[str, object], calendar: Calendar, *, partial: bool = False
 ) -> dict[str, Any]:
-    """The fields as they are kept; InvalidUser with all that is wrong. Some, if `partial`."""
+    """The checked fields by column; with `partial` some may be missing. InvalidUser otherwise."""
     problems = [Problem(name, "is not a field of a user") for name in given if name not in NAMES]
     kept: dict[str, Any] = {}
     for name, field in NAMES.items():
@@ -72,9 +72,9 @@ def checked(
 
 
 def _future(kept: Mapping[str, Any], calendar: Calendar) -> list[Problem]:
-    """Whether somebody is yet to be born, where they live."""
+    """The problem of a date of birth in the future, in the user's zone."""
     born, zone = kept.get("date_of_birth"), kept.get("timezone")
-    # Without a zone, the day that begins first: nowhere is it later than that.
+    # Without a valid zone, the zone in which each day begins first.
     if born is None or born <= calendar.today(zone or "Pacific/Kiritimati"):
         return []
     return [Problem("dateOfBirth", f"{born} is in the future")]
@@ -85,9 +85,9 @@ def _name(value: object, _calendar: Calendar) -> str:
     if not name:
         raise ValueError("is empty; give at least one letter")
     if len(name) > LONGEST_NAME:
-        raise ValueError(f"has {len(name)} characters; at most {LONGEST_NAME} are kept")
+        raise ValueError(f"has {len(name)} characters; give at most {LONGEST_NAME}")
     if any(each < " " or each == "\x7f" or "\ud800" <= each <= "\udfff" for each in name):
-        raise ValueError("has a character that cannot be shown")
+        raise ValueError("has a control character")
     return name
 
 
@@ -96,9 +96,9 @@ def _date(value: object, _calendar: Calendar) -> date:
     try:
         born = date.fromisoformat(text) if ISO_DATE.fullmatch(text) else None
     except ValueError:
-        raise ValueError(f"{text} is on no calendar") from None
+        raise ValueError(f"{text} does not exist") from None
     if born is None:
-        raise ValueError("is no date; write it as YYYY-MM-DD")
+        raise ValueError("is not a date; write it as YYYY-MM-DD")
     if born < EARLIEST_BIRTH:
         raise ValueError(f"{born} is before {EARLIEST_BIRTH}")
     return born
@@ -107,7 +107,7 @@ def _date(value: object, _calendar: Calendar) -> date:
 def _zone(value: object, calendar: Calendar) -> str:
     text = _text(value)
     if not calendar.has(text):
-        raise ValueError("is no time zone; give an IANA name such as Europe/Oslo")
+        raise ValueError("is not a time zone; give an IANA name such as Europe/Oslo")
     return text
 
 
@@ -122,7 +122,7 @@ def _feb29(value: object, _calendar: Calendar) -> Feb29 | None:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("is no text")
+        raise ValueError("is not text")
     return value
 
 

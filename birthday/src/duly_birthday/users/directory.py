@@ -1,6 +1,6 @@
-"""The directory of users: kept in a table of their own, changed in others' transactions.
+"""The directory of users: stored in their own table, changed in the caller's transactions.
 
-Every change returns the events that tell of it; what follows from them is not known here.
+Every change returns its events; their consequences are not known here.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Directory:
     async def register(
         self, transaction: Transaction, people: Sequence[Fields]
     ) -> tuple[list[User], list[UserEvent]]:
-        """Add people; one with an `id` that is there already is not added again.
+        """Add users; one with an `id` that exists is not added again.
 
-        The fields have been checked. Returns those who are new.
+        The fields have been checked. Returns the new users.
         """
         users = [self._new(fields) for fields in people]
         rows = await transaction.fetch(self._sql.add, _json(users))
@@ -52,14 +52,14 @@ class Directory:
         return _one(await transaction.fetch(self._sql.get, id), id)
 
     async def page(self, transaction: Transaction, after: str | None, limit: int) -> list[User]:
-        """Users by their ids; `after` is the last one of the page before."""
+        """Users by id; `after` is the last id of the previous page."""
         rows = await transaction.fetch(self._sql.page, after or BEFORE_ALL, limit)
         return [_user(row) for row in rows]
 
     async def edit(
         self, transaction: Transaction, id: str, fields: Fields, version: int | None
     ) -> tuple[User, list[UserEvent]]:
-        """Change some fields; UserChanged when it is not at the version that is given."""
+        """Change some fields; UserChanged if the user is not at the given version."""
         user = _one(await transaction.fetch(self._sql.lock, id), id)
         if version is not None and version != user.version:
             raise UserChanged(user, version)
@@ -69,7 +69,7 @@ class Directory:
         return after, events
 
     async def remove(self, transaction: Transaction, id: str) -> list[UserEvent]:
-        """Forget somebody, or UserNotFound."""
+        """Delete a user, or UserNotFound."""
         user = _one(await transaction.fetch(self._sql.lock, id), id)
         await transaction.execute(self._sql.remove, id)
         return [UserRemoved(user.person())]

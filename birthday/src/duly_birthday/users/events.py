@@ -1,4 +1,4 @@
-"""What the users context publishes: the only part of it that others may know."""
+"""The events of the users context: the only part of it that others may use."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Literal
 import msgspec
 
 Feb29 = Literal["feb28", "mar1", "skip"]
-"""What somebody born on 29 February does in other years."""
+"""The birthday of users born on 29 February in other years."""
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """A user as others see one."""
+    """The published data of a user."""
 
     id: str
     first_name: str
@@ -24,26 +24,26 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UserEvent(msgspec.Struct, frozen=True):
-    """Something that happened to a user; `person` is who it is now."""
+    """An event of a user; `person` is the user after it."""
 
     person: Person
 
 
 class UserRegistered(UserEvent, frozen=True):
-    """There is somebody new."""
+    """A user was registered."""
 
 
 class UserBirthdayChanged(UserEvent, frozen=True):
-    """Another date of birth, or another day for a 29 February."""
+    """The date of birth, or the day for a 29 February, was changed."""
 
 
 class UserTimezoneChanged(UserEvent, frozen=True):
-    """Somebody lives by another clock."""
+    """The time zone was changed."""
 
 
 class UserRenamed(UserEvent, frozen=True):
-    """Somebody is called something else."""
+    """The name was changed."""
 
 
 class UserRemoved(UserEvent, frozen=True):
-    """Somebody is gone; `person` is who it was."""
+    """A user was removed; `person` is the user before."""

@@ -1,4 +1,4 @@
-"""The tables of the users context: its own, beside all else in the database."""
+"""The tables of the users context."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from importlib.resources import files
 from duly_birthday.users.sql import Dialect, Transaction
 
 LOCK = 7_305_809_164_120_292
-"""The advisory lock under which PostgreSQL's tables are changed; any number would do."""
-BOOKS: dict[Dialect, str] = {
+"""The advisory lock for migrations on PostgreSQL; any number is fine."""
+CREATE_TABLE: dict[Dialect, str] = {
     "postgres": f"select pg_advisory_xact_lock({LOCK}); create schema if not exists birthday;"
     "create table if not exists birthday.migrations (name text primary key)",
     "sqlite": "create table if not exists birthday_migrations (name text primary key)",
@@ -17,12 +17,12 @@ TABLE: dict[Dialect, str] = {
     "postgres": "birthday.migrations",
     "sqlite": "birthday_migrations",
 }
-"""Where it is written down which steps the tables have."""
+"""The table of applied migrations."""
 
 
 async def migrate(transaction: Transaction, dialect: Dialect) -> None:
-    """Apply the steps that are missing, in their order, all or none."""
-    await transaction.execute(BOOKS[dialect])
+    """Apply missing migrations in their order, all or none."""
+    await transaction.execute(CREATE_TABLE[dialect])
     table = TABLE[dialect]
     done = {row[0] for row in await transaction.fetch(f"select name from {table}")}
     folder = files(__package__) / "sql" / dialect

@@ -1,7 +1,7 @@
 """The statements of the users context, for both databases.
 
-What is written goes in as one JSON document, which both read, so that one user and a thousand are
-the same statement. Parameters are named in the order in which they come.
+Rows are written as one JSON document, so that the same statement writes one user or a thousand.
+Parameters are numbered in the order of their use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Dialect = Literal["postgres", "sqlite"]
 
 
 class Transaction(Protocol):
-    """What is asked of a transaction, whoever began it."""
+    """A transaction of the caller."""
 
     async def execute(self, sql: str, *parameters: Any) -> None:
         """Run one statement."""
@@ -30,13 +30,13 @@ COLUMNS = (
 
 
 class Statements(msgspec.Struct, frozen=True):
-    """Everything that is asked of the table."""
+    """All statements of the table."""
 
     add: str
-    """Returns the ids of those that were not there already."""
+    """Returns the ids of new users."""
     get: str
     lock: str
-    """As `get`, and nobody else changes it until the transaction ends."""
+    """Like `get`, with a lock until the transaction ends."""
     page: str
     change: str
     remove: str

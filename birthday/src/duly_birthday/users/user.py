@@ -1,4 +1,4 @@
-"""A user, and what an edit of one means."""
+"""A user, and the events of an edit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from duly_birthday.users.events import (
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who has a birthday."""
+    """A registered user."""
 
     id: str
     first_name: str
@@ -32,7 +32,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
 
     def person(self) -> Person:
-        """The user as others see one."""
+        """The published data of the user."""
         return Person(
             id=self.id,
             first_name=self.first_name,
@@ -45,14 +45,14 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UserNotFound(Exception):
-    """There is no such user."""
+    """The user does not exist."""
 
     def __init__(self, id: str) -> None:
         super().__init__(f"there is no user {id}")
 
 
 class UserChanged(Exception):
-    """The user was changed since whoever changes it now has read it."""
+    """The user was changed since the caller read it."""
 
     def __init__(self, user: User, wanted: int) -> None:
         super().__init__(
@@ -70,7 +70,7 @@ CHANGES: tuple[tuple[type[UserEvent], tuple[str, ...]], ...] = (
 
 
 def edit(user: User, fields: Mapping[str, Any], now: datetime) -> tuple[User, list[UserEvent]]:
-    """The user with those fields, and what happened; nothing if all of them were so already."""
+    """The user with those fields, and the events; none if nothing changes."""
     changed = {name for name, value in fields.items() if getattr(user, name) != value}
     if not changed:
         return user, []

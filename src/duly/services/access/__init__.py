@@ -1,1 +1,1 @@
-"""Keys, the audit trail, and requests that carry a key of their own."""
+"""API keys, the audit trail, and requests with an idempotency key."""

@@ -19,8 +19,8 @@ class Audit:
         self._store = store
 
     async def list(self, *, before: int | None = None, limit: int = 50) -> Sequence[AuditEntry]:
-        """Entries, latest first; `before` is the last id of the page before."""
+        """Entries, latest first; `before` is the last id of the previous page."""
         start = LAST if before is None else before
         if isinstance(start, bool) or not isinstance(start, int) or not 0 <= start <= LAST:
-            raise InvalidInput("before", "it is the id of an entry")
+            raise InvalidInput("before", "give the id of an entry")
         return await self._store.audit.page(checks.checked_limit(limit), start)

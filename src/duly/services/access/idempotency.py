@@ -1,4 +1,4 @@
-"""Requests that carry a key of their own: each is carried out once, however often it is sent."""
+"""Requests with an idempotency key: each is executed once, however often it is sent."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FIELD = "Idempotency-Key"
 
 
 class IdempotentRequests:
-    """The requests of one app.
+    """The requests with an idempotency key of one app.
 
-    Before a request is carried out it is noted, with a seed that names what it will make. If the
-    process dies in between, whoever is asked again goes on with the same seed: what was made is
-    found, and not made twice.
+    A request is recorded before it is executed, with a seed from which the ids of new records are
+    made. If the process dies in between, the next request with this key uses the same seed: records
+    that exist already are found, and not created twice.
     """
 
     def __init__(self, store: Store, new_id: Callable[[], str]) -> None:
@@ -27,62 +27,62 @@ class IdempotentRequests:
         self._under_way: set[str] = set()
 
     async def begin(self, key: str, fingerprint: str, *, repeatable: bool) -> IdempotentRequest:
-        """The request to carry out, or with its answer if it was.
+        """The request to execute, or with its answer if it was executed.
 
-        InProgress while it is under way. One that is not `repeatable` may only be taken over from
-        whoever began it after a while.
+        InProgress while another call executes it. If it is not `repeatable`, it can be taken over
+        from a process that died only after a while.
         """
         checks.checked_text(FIELD, key)
         if key in self._under_way:
             raise _under_way(key)
         self._under_way.add(key)
         try:
-            asked = await self._begun(
+            request = await self._begun(
                 IdempotentRequest(key, fingerprint, self._new_id()), repeatable
             )
         except BaseException:
             self._under_way.discard(key)
             raise
-        if asked.status is not None:
+        if request.status is not None:
             self._under_way.discard(key)
-        return asked
+        return request
 
-    async def _begun(self, asked: IdempotentRequest, repeatable: bool) -> IdempotentRequest:
-        while (first := await self._store.idempotency.begin(asked)) is not None:
-            if first.fingerprint != asked.fingerprint:
-                raise InvalidInput(FIELD, "it was used for another request; take a new one")
+    async def _begun(self, request: IdempotentRequest, repeatable: bool) -> IdempotentRequest:
+        while (first := await self._store.idempotency.begin(request)) is not None:
+            if first.fingerprint != request.fingerprint:
+                raise InvalidInput(FIELD, "it was used for another request; use a new one")
             if first.status is not None:
                 return first
             if await self._store.idempotency.take_over(first, at_once=repeatable):
                 return first
             if not repeatable:
-                raise _under_way(asked.key)
-            # In between it was answered or abandoned; the next look finds which.
-        return asked
+                raise _under_way(request.key)
+            # Meanwhile it was finished or abandoned; the next call of `begin` returns which.
+        return request
 
     async def finish(
-        self, asked: IdempotentRequest, status: int, headers: dict[str, str], answer: bytes | None
+        self, request: IdempotentRequest, status: int, headers: dict[str, str], answer: bytes | None
     ) -> None:
-        """Keep the answer; one that refused is forgotten, and one that failed stays open.
+        """Store a successful answer. A refused request is forgotten, a failed one stays open.
 
-        So does one that somebody else took part in and perhaps carried out, as the store knows:
-        forgotten, it would be made anew by whoever is asked next.
+        A refused request also stays open if another process took it over, as the store knows: that
+        process may have executed it, and a repetition must not execute it again.
         """
         try:
             if status < 300:
                 answered = msgspec.structs.replace(
-                    asked, status=status, headers=headers, answer=answer
+                    request, status=status, headers=headers, answer=answer
                 )
                 await self._store.idempotency.finish(answered)
             elif status < 500:
-                await self._store.idempotency.abandon(asked)
+                await self._store.idempotency.abandon(request)
         finally:
-            self.leave(asked)
+            self.leave(request)
 
-    def leave(self, asked: IdempotentRequest) -> None:
-        """Forget that it is under way here."""
-        self._under_way.discard(asked.key)
+    def leave(self, request: IdempotentRequest) -> None:
+        """Forget that this process executes it."""
+        self._under_way.discard(request.key)
 
 
 def _under_way(key: str) -> InProgress:
-    return InProgress(f"the request with {FIELD} {key!r} is under way; ask again in a moment")
+    return InProgress(f"the request with {FIELD} {key!r} is in progress; try again in a moment")

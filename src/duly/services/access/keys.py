@@ -19,7 +19,7 @@ from duly.records.key import LONGEST_NAME, Key, KeyState, KeyWithToken, Scope
 NOTED_EVERY = timedelta(minutes=1)
 """How often `last_used_at` is updated."""
 PATIENCE_SECONDS = 0.3
-"""How long a request waits for that."""
+"""How long a request waits for this update."""
 
 BOOTSTRAP = "bootstrap"
 """The name of the first key, and its actor in the audit trail."""
@@ -42,7 +42,7 @@ class Keys:
         scope: Scope | str = Scope.READ,
         expires_at: datetime | None = None,
     ) -> KeyWithToken:
-        """Make a key for this namespace. Its token is in the answer, and never shown again."""
+        """Create a key for this namespace. Only this result has its token."""
         id, token = keys.new_token(self._chance.bytes(keys.ID_BYTES + keys.SECRET_BYTES))
         now = self._clock.now()
         key = StoredKey(
@@ -51,19 +51,19 @@ class Keys:
             name=checks.checked_text("name", name, LONGEST_NAME),
             scope=keys.checked_scope(scope),
             created_at=now,
-            expires_at=None if expires_at is None else _to_come(expires_at, now),
+            expires_at=None if expires_at is None else _future(expires_at, now),
         )
         made = await self._store.keys.create(key, keys.digest(token), self.actor)
         return KeyWithToken(**msgspec.structs.asdict(made.record(now)), token=token)
 
     async def bootstrap(self, token: str) -> Key | None:
-        """Make the first key of a store, an admin with this token; None if there are keys already.
+        """Create the first key of a store, an admin with this token; None if keys exist already.
 
-        Of several concurrent calls, one makes it.
+        Of several concurrent calls, one creates it.
         """
         id = keys.id_in(token)
         if id is None:
-            raise InvalidInput("bootstrap_key", "this is no key; `duly keys bootstrap` prints one")
+            raise InvalidInput("bootstrap_key", "not a key; `duly keys bootstrap` prints one")
         key = StoredKey(
             id=id,
             namespace=self._store.namespace,
@@ -79,13 +79,13 @@ class Keys:
         return self._record(await self._store.keys.get(keys.checked_id(id)))
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]:
-        """Keys by id, also those expired or revoked; `after` is the last id of the page before."""
+        """Keys by id, also expired or revoked; `after` is the last id of the previous page."""
         start = checks.checked_start("after", after)
         found = await self._store.keys.page(start, checks.checked_limit(limit))
         return [self._record(each) for each in found]
 
     async def revoke(self, id: str) -> Key:
-        """Make a key invalid; safe to repeat. NotFound if there is none."""
+        """Make a key invalid; safe to repeat. NotFound if it does not exist."""
         return self._record(await self._store.keys.revoke(keys.checked_id(id), self.actor))
 
     def _record(self, key: StoredKey) -> Key:
@@ -100,16 +100,16 @@ class Keys:
         found = None if id is None else await self._store.keys.find(id)
         if found is None:
             return None
-        key, kept = found
+        key, stored_digest = found
         now = self._clock.now()
-        if not keys.is_token_of(token, kept) or key.state(now) is not KeyState.ACTIVE:
+        if not keys.is_token_of(token, stored_digest) or key.state(now) is not KeyState.ACTIVE:
             return None
         if key.last_used_at is None or key.last_used_at <= now - NOTED_EVERY:
             await self._note_use(key.id, now - NOTED_EVERY)
         return key
 
     async def _note_use(self, id: str, before: datetime) -> None:
-        """Update `last_used_at`, later if that takes long.
+        """Update `last_used_at`, in the background if that takes long.
 
         On SQLite a handler may hold the writer for minutes: requests do not wait for that.
         """
@@ -133,8 +133,8 @@ class Keys:
         return await self._store.keys.any_active()
 
 
-def _to_come(expires_at: datetime, now: datetime) -> datetime:
+def _future(expires_at: datetime, now: datetime) -> datetime:
     checked = checks.checked_moment("expires_at", expires_at)
     if checked <= now:
-        raise InvalidInput("expires_at", f"{checked.isoformat()} has passed; give one to come")
+        raise InvalidInput("expires_at", f"{checked.isoformat()} has passed; give a future time")
     return checked

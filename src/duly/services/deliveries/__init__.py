@@ -1,1 +1,1 @@
-"""Deliveries: accepted, listed, and taken part in."""
+"""Deliveries: accepted, listed, cancelled and retried."""

@@ -1,4 +1,4 @@
-"""Taking deliveries in: callers that come while one commit is under way share the next."""
+"""Accepts deliveries: callers that arrive during a commit share the next one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from duly.records.delivery import Accepted
 
 MOST_IN_ONE_CALL = 500
 SOON = timedelta(seconds=60)
-"""What is due later than this is found by a poll, the rarest of which come a minute apart."""
+"""Deliveries due later need no wake-up: workers poll at least once a minute."""
 
 
 class Acceptor:
-    """Answers yes only after the store did.
+    """Accepts deliveries; returns after the store has committed them.
 
-    What has a key or a stream may have to wait for somebody's transaction that has the same, so it
-    goes in by a door of its own: whoever has neither waits for nobody.
+    A delivery with a key or a stream may wait for another transaction with the same one. Such
+    deliveries have a batch of their own, so that the others never wait for them.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Acceptor:
         self._tied = AcceptBatch(self)
 
     async def accept(self, request: PreparedDelivery) -> Accepted:
-        """Store one delivery; Conflict when its key has another target or payload."""
+        """Store one delivery; Conflict if its key has another target or payload."""
         self._store.check_writable()
         is_plain = request.key is None and request.stream is None
         return await (self._plain if is_plain else self._tied).accept(request)
@@ -61,18 +61,18 @@ class Acceptor:
     async def accept_each(
         self, requests: Sequence[PreparedDelivery | DulyError]
     ) -> list[Accepted | DulyError]:
-        """Store each for itself, in one call; errors stay in their places."""
+        """Store each independently, in one call; errors stay in their places."""
         self._store.check_writable()
         found = [each for each in requests if isinstance(each, PreparedDelivery)]
         if all(each.is_new for each in found):
-            # Nothing can be in the way of one of them, and so much is quicker together.
+            # None of them can fail alone, and one transaction is faster.
             given: Iterator[Accepted | Conflict] = iter(await self.accept_all(_one(found)))
         else:
             given = iter(await self.store(found))
         return [next(given) if isinstance(each, PreparedDelivery) else each for each in requests]
 
     async def store(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Conflict]:
-        """Store each for itself."""
+        """Store each independently."""
         await hit("deliver.before")
         asked_at = self._clock.monotonic()
         answers = await self._store.deliveries.accept(requests)
@@ -94,8 +94,8 @@ class Acceptor:
 class Soon:
     """Which requests are due so soon that workers should be woken.
 
-    Only a moment that the caller named is compared with this machine's clock, as the caller did: by
-    a clock that is behind, nothing that is due at once would wake anybody.
+    Only `due_at`, a time that the caller gave, is compared with this machine's clock: requests that
+    are due at once must wake workers even if this clock is wrong.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -103,7 +103,7 @@ class Soon:
         self.found = False
 
     def includes(self, request: PreparedDelivery) -> bool:
-        """Whether it is one of them."""
+        """Whether the request is due soon."""
         if request.due_at is None:
             return (request.after or 0.0) <= SOON.total_seconds()
         return request.due_at <= self._until
@@ -111,7 +111,7 @@ class Soon:
     async def noting(
         self, chunks: AsyncIterable[Sequence[PreparedDelivery]]
     ) -> AsyncIterator[Sequence[PreparedDelivery]]:
-        """The same chunks, noting whether one of them has such a request."""
+        """The same chunks; sets `found` if a request in them is due soon."""
         async for chunk in chunks:
             self.found = self.found or any(map(self.includes, chunk))
             yield chunk
@@ -123,7 +123,7 @@ async def _one(requests: Sequence[PreparedDelivery]) -> AsyncIterator[Sequence[P
 
 
 class AcceptBatch:
-    """Where callers wait for the commit under way, to share the next."""
+    """Collects requests during a commit and writes them in the next one."""
 
     def __init__(self, acceptor: Acceptor) -> None:
         self._acceptor = acceptor
@@ -131,11 +131,11 @@ class AcceptBatch:
         self._writing: asyncio.Task[None] | None = None
 
     async def accept(self, request: PreparedDelivery) -> Accepted:
-        """Store one delivery, in a batch with those who came meanwhile."""
+        """Store one delivery, in a batch with those of other callers."""
         answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
         if self._writing is None or self._writing.done():
-            # It writes for others too, so it must not take part in the transaction of this caller.
+            # The task writes for other callers too, so it must not use this caller's transaction.
             self._writing = asyncio.get_running_loop().create_task(self._write(), context=Context())
         return await answer
 

@@ -1,4 +1,4 @@
-"""Deliveries that were accepted: read, listed, cancelled and tried again."""
+"""Accepted deliveries: read, listed, cancelled and retried."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from duly.services.deliveries.waiting import Problem, outlook
 
 
 class Deliveries:
-    """The deliveries of one namespace; `actor` is named in the audit trail, None leaves none.
+    """The deliveries of one namespace; `actor` is named in the audit trail, None writes no entry.
 
-    `problem` says why the secrets of an endpoint cannot be read; `plan` is the retry plan of
+    `problem` returns why the secrets of an endpoint cannot be read; `plan` is the retry plan of
     webhooks that have none of their own.
     """
 
@@ -65,9 +65,9 @@ class Deliveries:
             filter = msgspec.structs.replace(filter, before=next, limit=left)
 
     async def page(self, **wanted: Unpack[PageKeywords]) -> Page[Delivery]:
-        """As `list`, in time that does not grow with the ledger; go on from its `next`.
+        """Like `list`, in time that does not grow with the ledger; continue from its `next`.
 
-        There may be fewer than asked for and still more to come.
+        A page may have fewer than `limit` although more follow.
         """
         return Page(*await self._store.deliveries.page(checked(wanted)))
 
@@ -80,18 +80,18 @@ class Deliveries:
         return await self._store.deliveries.history(checks.checked_id(id))
 
     async def steps(self, id: str) -> Sequence[Step]:
-        """The steps of a delivery that are done, in their order."""
+        """The completed steps of a delivery, in their order."""
         return await self._store.steps.load((await self.get(id)).id)
 
     async def cancel(self, id: str) -> Delivery:
-        """Cancel a pending delivery; one that is cancelled already is returned as it is.
+        """Cancel a pending delivery; safe to repeat.
 
-        Conflict when it is neither.
+        Conflict if it is neither pending nor cancelled.
         """
         return await self._store.deliveries.cancel(checks.checked_id(id), self._actor)
 
     async def retry(self, id: str) -> Delivery:
-        """Try a dead letter again, with all its attempts, or a waiting delivery now."""
+        """Retry a dead letter with all its attempts, or a waiting delivery now."""
         delivery = await self._store.deliveries.retry(checks.checked_id(id), self._actor)
         self._store.wakeups.hint()
         return delivery

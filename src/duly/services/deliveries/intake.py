@@ -1,4 +1,4 @@
-"""What people ask for, checked and made ready to be stored; and whether its target is known."""
+"""Checks new deliveries and their targets, and prepares them to be stored."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from duly.records.target import EndpointTarget, Target, Webhook
 
 BULK_CHUNK = 2000
 BULK_BYTES = 262_144
-"""Bytes of payloads in a piece: it is written for the database in one go."""
+"""Bytes of payloads in a chunk, which is written with one statement."""
 AT_ONCE = 100
-"""Items that are checked before others get their turn."""
+"""Items that are checked before other tasks may run."""
 SURE_SECONDS = 1.0
 Item = tuple[Target, Any] | Mapping[str, Any]
-"""What `deliver_many` takes of each delivery."""
+"""A delivery in the arguments of `deliver_many`."""
 Given = TypeVar("Given")
-Made = TypeVar("Made", bound=PreparedDelivery | DulyError)
+Prepared = TypeVar("Prepared", bound=PreparedDelivery | DulyError)
 
 
 class Intake:
-    """The door: nothing unchecked gets past it."""
+    """Checks all that is delivered in one namespace."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class Intake:
         self._seen: dict[str, float] = {}
 
     def expect(self, names: Iterable[str]) -> None:
-        """Take these handlers as known, though they live in another process."""
+        """Accept deliveries for these handlers, which are in another process."""
         self._elsewhere.update(checks.checked_name("handler", name) for name in names)
 
     def addressed(self, target: Target) -> tuple[str, str | None]:
-        """A target's name, and for a webhook where exactly it goes."""
+        """A target's name, and the encoded address of a webhook."""
         if isinstance(target, Webhook):
             self._check(target)
             return target.origin, encode_webhook(target)
@@ -92,7 +92,7 @@ class Intake:
         stream: str | None = None,
         on_failure: OnFailure | str | None = None,
     ) -> PreparedDelivery:
-        """One delivery, checked field by field; with an `id`, the same again is stored once."""
+        """One delivery, checked field by field; a repetition with the same `id` is stored once."""
         if at is not None and after is not None:
             raise InvalidInput("at", "give either at or after, not both")
         name, address = self.addressed(target)
@@ -114,44 +114,44 @@ class Intake:
         )
 
     async def chunks(self, items: Iterable[Item]) -> AsyncIterator[Sequence[PreparedDelivery]]:
-        """Many deliveries in pieces that are stored one after the other.
+        """Many deliveries in chunks for one transaction.
 
-        All in one transaction, in which the store makes new targets known: from here nothing else
-        could be written meanwhile.
+        In that transaction the store also adds new targets: they cannot be added from here, since
+        SQLite has one writer.
         """
-        async for chunk in self._pieces(items, self._item):
+        async for chunk in self._chunked(items, self._item):
             await self.check({each.target for each in chunk})
             yield chunk
 
     async def each(
         self, items: Iterable[Item | DulyError]
     ) -> AsyncIterator[list[PreparedDelivery | DulyError]]:
-        """Many deliveries in pieces, each checked for itself: an error stays in its place."""
-        async for piece in self._pieces(items, self._tried):
-            yield await self._known(piece)
+        """Many deliveries in chunks, each checked independently: an error stays in its place."""
+        async for chunk in self._chunked(items, self._item_or_error):
+            yield await self._with_unknown_targets(chunk)
 
-    async def _pieces(
-        self, items: Iterable[Given], made: Callable[[Given], Made]
-    ) -> AsyncIterator[list[Made]]:
-        """What is made of many, in pieces of a bounded size; others get their turn meanwhile."""
-        piece: list[Made] = []
+    async def _chunked(
+        self, items: Iterable[Given], prepare: Callable[[Given], Prepared]
+    ) -> AsyncIterator[list[Prepared]]:
+        """The prepared items in chunks of bounded size; other tasks may run in between."""
+        chunk: list[Prepared] = []
         size = 0
         for item in items:
-            piece.append(new := made(item))
+            chunk.append(new := prepare(item))
             size += len(new.payload) if isinstance(new, PreparedDelivery) else 0
-            if len(piece) >= BULK_CHUNK or size >= BULK_BYTES:
-                yield piece
-                piece, size = [], 0
-            elif not len(piece) % AT_ONCE:
+            if len(chunk) >= BULK_CHUNK or size >= BULK_BYTES:
+                yield chunk
+                chunk, size = [], 0
+            elif not len(chunk) % AT_ONCE:
                 await self._clock.sleep(0)
-        if piece:
-            yield piece
+        if chunk:
+            yield chunk
 
-    async def _known(
-        self, piece: list[PreparedDelivery | DulyError]
+    async def _with_unknown_targets(
+        self, chunk: list[PreparedDelivery | DulyError]
     ) -> list[PreparedDelivery | DulyError]:
-        """The same, with an error for each whose target nobody has."""
-        targets = {each.target for each in piece if isinstance(each, PreparedDelivery)}
+        """The same, with an error instead of each delivery whose target does not exist."""
+        targets = {each.target for each in chunk if isinstance(each, PreparedDelivery)}
         wrong: dict[str, DulyError] = {}
         for target in targets:
             try:
@@ -161,13 +161,13 @@ class Intake:
             except NotFound as error:
                 wrong[target] = InvalidInput("target", str(error))
         if not wrong:
-            return piece
+            return chunk
         return [
             wrong.get(each.target, each) if isinstance(each, PreparedDelivery) else each
-            for each in piece
+            for each in chunk
         ]
 
-    def _tried(self, item: Item | DulyError) -> PreparedDelivery | DulyError:
+    def _item_or_error(self, item: Item | DulyError) -> PreparedDelivery | DulyError:
         if isinstance(item, DulyError):
             return item
         try:
@@ -193,35 +193,35 @@ class Intake:
             ) from error
 
     async def know_handlers(self) -> None:
-        """See that the store has a number for every handler that is known here."""
+        """Give every handler that is known here a number in the store."""
         await self.know(self._expected())
 
     def expects(self, target: str) -> bool:
-        """Whether a handler is known here, be it in the store or not."""
+        """Whether a handler is known here, in the store or not."""
         return target in self._expected()
 
     def _expected(self) -> set[str]:
         return self._elsewhere.union(self._handlers())
 
     async def know(self, targets: Collection[str]) -> None:
-        """See that the store has a number for each target, and refuse those nobody has."""
+        """Give each target a number in the store; InvalidInput or NotFound if one is unknown."""
         missing = await self.check(targets)
         if missing:
             await self._store.targets.numbers(missing, create=True)
 
     async def check(self, targets: Collection[str]) -> set[str]:
-        """Refuse targets that nobody has; returns those the store has no number for yet."""
+        """Return the targets without a number in the store; an error if one is unknown."""
         numbers = await self._store.targets.numbers(targets, create=False)
         missing = set(targets) - numbers.keys()
-        await self._know_endpoints(targets)
+        await self._check_endpoints(targets)
         here = self._expected()
         here.update(filter(is_webhook, missing))
         if unknown := sorted(missing - here):
             await self._refuse(unknown[0], here)
         return missing
 
-    async def _know_endpoints(self, targets: Collection[str]) -> None:
-        """Refuse endpoints that do not exist; one that was just seen still does."""
+    async def _check_endpoints(self, targets: Collection[str]) -> None:
+        """NotFound if an endpoint does not exist; the result is cached for SURE_SECONDS."""
         now = self._clock.monotonic()
         names = [name for each in targets if (name := endpoint_name(each)) is not None]
         unsure = [

@@ -1,4 +1,4 @@
-"""Taking part in transactions: what is handed over in one, and what is handled in one."""
+"""Accepts deliveries and receives messages in transactions of the caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duly.records.delivery import Accepted
 
 
 class Outbox:
-    """Accepts deliveries, and receives messages, in transactions that are already there."""
+    """Accepts deliveries and receives messages in open transactions."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Outbox:
         """Accept one delivery in the transaction of a driver that needs no event loop."""
         if isinstance(connection, WithTransaction):
             raise InvalidInput(
-                "connection", "it is for async code; `await app.deliver(..., connection=...)`"
+                "connection", "it is async; use `await app.deliver(..., connection=...)`"
             )
         expected = self._expects(request.target)
         return self._store.outbox.hand_over_now(connection, request, is_expected=expected)
@@ -47,7 +47,7 @@ class Outbox:
     async def receive(
         self, connection: Any, message_id: str, consumer: str
     ) -> AsyncIterator[Message]:
-        """Take a message in a transaction of duly's own, which is begun here if none is given."""
+        """Receive a message in the given transaction of duly, or in a new one."""
         if connection is None:
             async with self._store.transaction() as transaction:
                 yield await self._store.inbox.receive(transaction, message_id, consumer)

@@ -1,4 +1,4 @@
-"""Which endpoint a delivery goes to and, while it waits for its target or its turn, why."""
+"""The endpoint of a delivery, and what a waiting delivery waits for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duly.records.state import State
 from duly.safe_text import shown_url
 
 Problem = Callable[[StoredEndpoint], str | None]
-"""Why an endpoint's secrets cannot be read here, if so."""
+"""Returns why an endpoint's secrets cannot be read here, or None."""
 
 
 async def outlook(
@@ -52,19 +52,19 @@ def _allowed(delivery: Delivery, endpoint: StoredEndpoint | None, default: Retry
 
 
 async def _turn(store: Store, delivery: Delivery) -> str | None:
-    """What holds up one that has no time of its own, since others of its stream go first."""
+    """What the stream waits for, if the delivery is behind others or the stream is paused."""
     if delivery.stream is None or delivery.position is None or delivery.next_at is not None:
         return None
-    line = await store.streams.get(delivery.stream, 0)
-    if line.head == delivery.id and line.paused_at is None:
+    stream = await store.streams.get(delivery.stream, 0)
+    if stream.head == delivery.id and stream.paused_at is None:
         return None
-    return f"stream {delivery.stream}, {plight(line)}; {to_do(line)}"
+    return f"stream {delivery.stream}, {plight(stream)}; {to_do(stream)}"
 
 
 def _why(problem: Problem, name: str, endpoint: StoredEndpoint | None) -> str | None:
     why = why_waiting(name, endpoint)
     if why is None and endpoint is not None and (found := problem(endpoint)):
-        # The workers may have other keys than we; nobody but them can tell.
+        # The workers may have other keys than this process.
         return f"the secrets of endpoint {name} cannot be read from here: {found}"
     return why
 
@@ -77,16 +77,16 @@ async def _found(store: Store, name: str) -> StoredEndpoint | None:
 
 
 async def _circuit(store: Store, delivery: Delivery) -> str | None:
-    """What is held against a handler, or the host of a plain URL."""
+    """The open circuit of a handler or of the host of a plain URL."""
     numbers = await store.targets.numbers([delivery.target], create=False)
     for each in await store.agenda.look():
         if each.target == numbers.get(delivery.target) and each.probe_at is not None:
             return (
                 f"{delivery.target} failed too often in a row, so its circuit is open; one "
-                f"delivery tries it at {_told(each.probe_at)}"
+                f"delivery tries it at {_formatted(each.probe_at)}"
             )
     return None
 
 
-def _told(moment: datetime) -> str:
+def _formatted(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")

@@ -26,7 +26,7 @@ class Alerts:
         return await self._store.alerts.raised()
 
     async def list(self, *, before: int | None = None, limit: int = 50) -> Sequence[Alert]:
-        """All alerts, newest first; `before` is the last id of the page before."""
+        """All alerts, newest first; `before` is the last id of the previous page."""
         if before is not None and not 0 <= before < 2**62:
             raise InvalidInput("before", "give the id of an alert")
         return await self._store.alerts.page(before, checks.checked_limit(limit))
@@ -41,7 +41,7 @@ class AlertWebhook:
         self._deliver = deliver
 
     async def send(self, alert: Alert, change: str) -> None:
-        """Accept a delivery that says the alert was `raised` or `cleared`; its key makes it one."""
+        """Deliver that the alert was `raised` or `cleared`; the key prevents a second delivery."""
         payload = {
             "alert": alert.kind,
             "is": change,

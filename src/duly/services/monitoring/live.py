@@ -1,4 +1,4 @@
-"""Live counts, one a second; read once for all listeners."""
+"""Live counts, read once a second for all listeners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_UNREAD = REMEMBERED
 """The most that are kept for a listener who does not read; older ones are dropped."""
 MOST_LISTENERS = 100
 LINGER = 60
-"""The seconds for which it continues without listeners: they may reconnect."""
+"""How many seconds it continues without listeners: they may reconnect."""
 LOOKED_BACK = 3 * MINUTE
 
 
@@ -57,18 +57,18 @@ class Live:
     def join(self, after: int | None = None) -> Listener:
         """A listener to iterate over, and then to `leave`; TooManyListen if there are too many.
 
-        It counts from now on, so that those who join at the same moment cannot all pass.
+        It counts as connected at once, so that concurrent calls cannot exceed the limit.
         OtherEventLoop if the App belongs to another event loop than the running one.
         """
         self._store.check_loop()
         if len(self._listeners) >= MOST_LISTENERS:
             raise TooManyListen(
-                f"{MOST_LISTENERS} already listen in this namespace; try again later"
+                f"{MOST_LISTENERS} listeners are connected already; try again later"
             )
         listener = Listener(each for each in self._past if after is not None and each.id > after)
         self._listeners.add(listener)
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._go_on())
+            self._task = asyncio.get_running_loop().create_task(self._run())
         return listener
 
     def leave(self, listener: Listener) -> None:
@@ -102,11 +102,11 @@ class Live:
         second = int(at.timestamp())
         return max(second, self._past[-1].id + 1) if self._past else second
 
-    async def _go_on(self) -> None:
+    async def _run(self) -> None:
         try:
             await self._look_every_second()
         except Exception:
-            # The next one to join starts it again; these would wait for ever.
+            # The next `join` starts it again; the present listeners would wait for ever.
             self._end_all()
             raise
 
@@ -125,7 +125,7 @@ class Live:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            # Without its error, if it failed before: stopping continues.
+            # Ignores an earlier error of the task: stopping continues.
             await asyncio.wait([task])
 
     def _end_all(self) -> None:
@@ -134,14 +134,14 @@ class Live:
 
 
 class Listener:
-    """One listener, with what it has not read yet; it ends when the server stops."""
+    """One listener with its unread events; it ends when the server stops."""
 
     def __init__(self, first: Iterable[Second]) -> None:
         self._unread: deque[Second | None] = deque(first, maxlen=MOST_UNREAD)
         self._some = asyncio.Event()
 
     def put(self, second: Second | None) -> None:
-        """Add what it will read next; None ends it."""
+        """Add an event; None ends the listener."""
         self._unread.append(second)
         self._some.set()
 

@@ -1,4 +1,4 @@
-"""Monitoring of one namespace: its status, what happened in it, what is late or stuck."""
+"""Monitoring of one namespace: its status, counts, and late or stuck deliveries."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Monitoring:
     async def namespace_status(self, within: float | None = None) -> NamespaceStatus:
         """The counts of the namespace, read at most once a second however many callers ask.
 
-        Callers that ask at the same time share the answer, or the error. StoreUnavailable too when
-        it takes longer than `within` seconds.
+        Concurrent callers share the result or the error. StoreUnavailable also if it takes longer
+        than `within` seconds.
         """
         if self._seen is not None and self._clock.monotonic() - self._seen_at < FRESH_SECONDS:
             return self._seen
@@ -111,7 +111,7 @@ class Monitoring:
     async def stuck(
         self, held_for: timedelta, *, limit: int = 50, payloads: bool = True
     ) -> Sequence[ExplainedDelivery]:
-        """Deliveries that will not move by themselves, or run for longer than that; and why."""
+        """Deliveries that need an intervention or have run for longer than `held_for`, and why."""
         found = await self._store.deliveries.stuck(held_for, checks.checked_limit(limit))
         return listed(found, payloads=payloads)
 
@@ -121,9 +121,9 @@ class Monitoring:
         until: datetime | None = None,
         step: timedelta | float = MINUTE,
     ) -> Series:
-        """What happened from a moment on, or for a duration before `until`, in steps of minutes.
+        """Counts since a moment, or for a duration before `until`, in steps of whole minutes.
 
-        All workers of the namespace count; what other processes did shows within a second or two.
+        They include all workers of the namespace, those of other processes after a second or two.
         """
         now, _ = await self._store.plans.clock()
         span = checked_span(since, until, step, now)
@@ -140,6 +140,6 @@ class Monitoring:
 
 
 def _retrieve_error(looking: asyncio.Task[NamespaceStatus]) -> None:
-    """All callers may have timed out, and asyncio warns of errors that are not retrieved."""
+    """Retrieve the error: if all callers timed out, asyncio would warn that nobody did."""
     if not looking.cancelled():
         looking.exception()

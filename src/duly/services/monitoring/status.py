@@ -52,12 +52,12 @@ async def recovering(store: Store, clock: Clock, grace: timedelta) -> BacklogSta
 def top(now: NamespaceStatus, minutes: Sequence[Point], workers: Sequence[Worker]) -> Top:
     """The rates, from the last full minute and the present one."""
     before, present = minutes[-2:]
-    still = 1 - min(max((now.at - present.at) / MINUTE, 0.0), 1.0)
+    part = 1 - min(max((now.at - present.at) / MINUTE, 0.0), 1.0)
 
     def rate(name: str) -> float:
-        # Of the last full minute, the part within the last sixty seconds.
-        many: float = getattr(before, name) * still + getattr(present, name)
-        return round(many / MINUTE.total_seconds(), 2)
+        # `part` of the last full minute is within the last sixty seconds.
+        count: float = getattr(before, name) * part + getattr(present, name)
+        return round(count / MINUTE.total_seconds(), 2)
 
     return Top(
         at=now.at,

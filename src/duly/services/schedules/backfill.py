@@ -1,4 +1,4 @@
-"""Backfills: make the occurrences of a past range that were never made."""
+"""Backfills: create the missing occurrences of a past range."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Backfills:
         self._actor = actor
 
     async def run(self, name: str, start: datetime, end: datetime) -> AsyncIterator[int]:
-        """Make the occurrences from start to end that were never made, due now.
+        """Create the missing occurrences from start to end, due now.
 
         Yields how many were new after each slice; safe to repeat, unless finished deliveries were
-        pruned. Nothing is made before the schedule's own start or after its end.
+        pruned. Nothing is created before the schedule's own start or after its end.
         """
         schedule, now, left = await self._range(name, start, end)
         begins = max(start, schedule.timing.starts_at or start)
@@ -51,7 +51,7 @@ class Backfills:
                 raise cancelled
 
     async def count(self, name: str, start: datetime, end: datetime) -> int:
-        """How many occurrences a backfill would look at."""
+        """How many occurrences a backfill would check."""
         return (await self._range(name, start, end))[2]
 
     async def _range(
@@ -64,12 +64,12 @@ class Backfills:
             raise InvalidInput("end", "give a range in the past: start <= end <= now")
         start = max(start, schedule.timing.starts_at or start)
         end = min(end, schedule.timing.ends_at or end)
-        many = schedule.timing.rule.count(start - INSTANT, end) if start <= end else 0
-        if many > MOST_BACKFILLED:
+        count = schedule.timing.rule.count(start - INSTANT, end) if start <= end else 0
+        if count > MOST_BACKFILLED:
             raise InvalidInput(
-                "start", f"{many} moments are more than {MOST_BACKFILLED}; take a shorter range"
+                "start", f"{count} moments are more than {MOST_BACKFILLED}; give a shorter range"
             )
-        return schedule, now, many
+        return schedule, now, count
 
 
 def extra_run(schedule: StoredSchedule, id: str, occurrence: Occurrence, now: datetime) -> Planned:

@@ -117,11 +117,11 @@ class Schedules:
         connection: Any = None,
         **given: Unpack[ScheduleKeywords],
     ) -> DeclaredSchedule:
-        """Create or change a schedule by its name; the same again changes nothing.
+        """Create or change a schedule by its name; an equal declaration changes nothing.
 
-        Its next delivery changes with it, in the same transaction: one of its own, or the one that
-        is open in `connection`. Outdated if the schedule is not at the given `version`, which is 0
-        for a new one.
+        Its next delivery changes in the same transaction: a new one, or the open one of
+        `connection`. Outdated if the schedule is not at the given `version`, which is 0 for a new
+        schedule.
         """
         name, timing, contents = self._checked(name, rule, target, payload, given)
         await self._check([contents.target])
@@ -154,7 +154,7 @@ class Schedules:
     async def edit(
         self, name: str, *, version: int | None = None, **changes: Unpack[Changes]
     ) -> DeclaredSchedule:
-        """Change only what is given of a schedule; Outdated if another change came between."""
+        """Change only the given fields; Outdated if the schedule was changed concurrently."""
         was = await self._stored(name)
         kept = {
             "rule": was.timing.rule,
@@ -167,7 +167,7 @@ class Schedules:
         return await self.declare(name, version=version, **given)
 
     async def create_many(self, items: Iterable[Item], *, connection: Any = None) -> None:
-        """Create many schedules, all or none; Conflict when one of the names is taken.
+        """Create many schedules, all or none; Conflict if one of the names exists.
 
         An item is (name, rule, target, payload, options).
         """
@@ -196,9 +196,9 @@ class Schedules:
         return name, timing, schedule_options.contents(where, payload, options, limit, address)
 
     async def unfinished(self, name: str, *, connection: Any = None) -> Sequence[str]:
-        """Its unfinished deliveries without the next one, of the latest hundred.
+        """Unfinished deliveries among its latest hundred, without the next one.
 
-        They are delivered as they were made, even if the schedule changes or is removed.
+        They do not change if the schedule is changed or removed.
         """
         transaction = None if connection is None else await transaction_of(connection)
         return await self._store.schedules.unfinished(name, transaction)
@@ -208,13 +208,13 @@ class Schedules:
         return record_of(await self._stored(name), Schedule)
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[ScheduleSummary]:
-        """Schedules by name; `after` is the last name of the page before."""
+        """Schedules by name; `after` is the last name of the previous page."""
         start = checks.checked_start("after", after)
         found = await self._store.schedules.page(start, checks.checked_limit(limit))
         return [_summary(each) for each in found]
 
     async def pause(self, name: str, reason: str | None = None) -> Schedule:
-        """Make nothing until it is resumed; attempts in progress go on.
+        """Create no deliveries until it is resumed; attempts in progress continue.
 
         A paused schedule stays as it is.
         """
@@ -227,7 +227,7 @@ class Schedules:
         )
 
     async def resume(self, name: str, *, from_pause: bool = False) -> Schedule:
-        """Go on from now, or with what was missed since the pause, by its catch-up rule.
+        """Continue from now, or with occurrences missed since the pause, by its catch-up rule.
 
         A schedule that is not paused stays as it is.
         """
@@ -241,7 +241,7 @@ class Schedules:
     async def remove(
         self, name: str, *, version: int | None = None, connection: Any = None
     ) -> Schedule:
-        """End it: pending deliveries are cancelled, attempts in progress go on."""
+        """Remove it: pending deliveries are cancelled, attempts in progress continue."""
 
         def decide(was: StoredSchedule, _: datetime, unclaimed: Unclaimed) -> Revision:
             _check_version(was, name, version)
@@ -250,9 +250,9 @@ class Schedules:
         return await self._changed(name, decide, connection)
 
     async def trigger(self, name: str, *, id: str | None = None) -> str:
-        """Make one delivery now, paused or not, and return its id; the plan does not change.
+        """Create one delivery now, paused or not, and return its id; the plan does not change.
 
-        With an `id`, the same call again makes nothing more.
+        With an `id`, a repeated call creates nothing more.
         """
         schedule = await self._stored(name)
         id = self._chance.delivery_id() if id is None else checks.checked_id(id)

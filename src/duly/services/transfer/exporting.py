@@ -44,7 +44,7 @@ class ExportSummary(msgspec.Struct, frozen=True):
 
 
 class Exporting:
-    """Exports the namespace of one app; `actor` is the one in the audit trail."""
+    """Exports the namespace of one app; `actor` is named in the audit trail."""
 
     def __init__(self, store: Store, clock: Clock, vault: Vault, actor: str = "python") -> None:
         self._store = store
@@ -57,19 +57,19 @@ class Exporting:
     ) -> AsyncGenerator[ExportSummary, None]:
         """The namespace line by line, with unfinished deliveries or `everything`.
 
-        Secrets of endpoints, and headers that look like credentials, are left out unless wanted.
-        An export with secrets is recorded in the audit trail.
+        Secrets of endpoints, and headers that look like credentials, are left out unless
+        `with_secrets`. An export with secrets is recorded in the audit trail.
         """
         scope: Scope = "all" if everything else "unfinished"
         if with_secrets:
             await self._note({"secrets": True, "deliveries": scope})
         counts = dict.fromkeys(KINDS.values(), 0)
-        async with self._store.transfer.snapshot() as shelves:
-            heading = self._heading(await shelves.moment(), scope, with_secrets)
+        async with self._store.transfer.snapshot() as snapshot:
+            heading = self._heading(await snapshot.moment(), scope, with_secrets)
             yield ExportSummary(entries.encode(heading))
-            async for each in self._things(shelves, everything, with_secrets):
+            async for each in self._things(snapshot, everything, with_secrets):
                 counts[KINDS[type(each)]] += 1
-                yield _told(each)
+                yield _summary(each)
         yield ExportSummary(entries.encode(Ending(counts=counts)))
 
     async def _note(self, detail: dict[str, Any]) -> None:
@@ -88,15 +88,15 @@ class Exporting:
         )
 
     async def _things(
-        self, shelves: ExportSnapshot, everything: bool, with_secrets: bool
+        self, snapshot: ExportSnapshot, everything: bool, with_secrets: bool
     ) -> AsyncIterator[Thing]:
-        async for endpoint in shelves.endpoints():
+        async for endpoint in snapshot.endpoints():
             yield self._endpoint(endpoint, with_secrets)
-        async for stream in shelves.streams():
+        async for stream in snapshot.streams():
             yield stream
-        async for schedule in shelves.schedules():
+        async for schedule in snapshot.schedules():
             yield _require_open(schedule) if with_secrets else entries.without_credentials(schedule)
-        async for delivery in shelves.deliveries(everything=everything):
+        async for delivery in snapshot.deliveries(everything=everything):
             yield _require_open(delivery) if with_secrets else entries.without_credentials(delivery)
 
     def _endpoint(self, endpoint: StoredEndpoint, with_secrets: bool) -> EndpointEntry:
@@ -145,6 +145,6 @@ def _require_open(entry: entries.Sent) -> entries.Sent:
     return entry
 
 
-def _told(thing: Thing) -> ExportSummary:
+def _summary(thing: Thing) -> ExportSummary:
     missing = () if isinstance(thing, StreamEntry) else thing.missing
     return ExportSummary(entries.encode(thing), KINDS[type(thing)], entries.name_of(thing), missing)

@@ -62,7 +62,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Importing:
-    """Imports into the namespace of one app; `actor` is the one in the audit trail."""
+    """Imports into the namespace of one app; `actor` is named in the audit trail."""
 
     def __init__(
         self, store: Store, vault: Vault, payload_limit: int, actor: str = "python"
@@ -115,7 +115,7 @@ class Importing:
         if alive:
             raise Conflict(
                 f"worker {alive[0].id} ({alive[0].name}) uses this store; stop it first, or give "
-                "--beside-workers if nothing is added to the streams of the file meanwhile"
+                "--beside-workers if nothing else adds to the streams of the file meanwhile"
             )
 
     async def _write_batch(self, batch: Batch, options: ImportOptions, on_bad: Tell) -> Imported:
@@ -182,8 +182,8 @@ class Importing:
         await self._store.schedules.create_all(decide, self.actor)
 
     async def _configure(self, entry: StreamEntry) -> None:
-        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
-            change = operations.configure(line, entry.on_failure)
+        def decide(stream: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
+            change = operations.configure(stream, entry.on_failure)
             if entry.paused_at is None:
                 return change
             return operations.pause(change.line, entry.paused_at, entry.reason)
@@ -198,7 +198,7 @@ class Importing:
         state, reason = entry.state, entry.state_reason
         if entry.missing and state is EndpointState.ACTIVE:
             # Receivers would refuse webhooks that are not signed with its secret.
-            state, reason = EndpointState.PAUSED, _lacking(entry)
+            state, reason = EndpointState.PAUSED, _missing_secrets(entry)
 
         def decide(before: StoredEndpoint | None, now: datetime) -> StoredEndpoint:
             return before or StoredEndpoint(
@@ -220,5 +220,5 @@ def _ignore(number: int, problem: str) -> None:
     """Ignore bad lines that the survey reported already."""
 
 
-def _lacking(entry: EndpointEntry) -> str:
+def _missing_secrets(entry: EndpointEntry) -> str:
     return f"imported without {', '.join(entry.missing)}; rotate or edit it, then resume"

@@ -18,16 +18,16 @@ class IdempotentRequests:
         self._database = database
         self._namespace = namespace
 
-    async def begin(self, asked: IdempotentRequest) -> IdempotentRequest | None:
+    async def begin(self, request: IdempotentRequest) -> IdempotentRequest | None:
         """Record a request before it is executed; None if it is new, else the recorded one."""
         while not await self._run(
-            "begin", asked.key, **_identity(asked), kept_for=_seconds(KEPT_FOR)
+            "begin", request.key, **_identity(request), kept_for=_seconds(KEPT_FOR)
         ):
             # If it was abandoned or pruned since the insert, it is new after all.
-            if rows := await self._run("find", asked.key):
+            if rows := await self._run("find", request.key):
                 fingerprint, seed, status, headers, answer = rows[0]
                 decoded = msgspec.json.decode(headers) if headers else {}
-                return IdempotentRequest(asked.key, fingerprint, seed, status, decoded, answer)
+                return IdempotentRequest(request.key, fingerprint, seed, status, decoded, answer)
         return None
 
     async def take_over(self, first: IdempotentRequest, *, at_once: bool) -> bool:
@@ -35,15 +35,15 @@ class IdempotentRequests:
         patience = {"at_once": at_once, "patience": _seconds(PATIENCE)}
         return bool(await self._run("take_over", first.key, seed=first.seed, **patience))
 
-    async def finish(self, asked: IdempotentRequest) -> None:
+    async def finish(self, request: IdempotentRequest) -> None:
         """Store the response, once."""
-        headers = msgspec.json.encode(asked.headers).decode()
-        response = {"status": asked.status, "headers": headers, "answer": asked.answer}
-        await self._run("finish", asked.key, seed=asked.seed, **response)
+        headers = msgspec.json.encode(request.headers).decode()
+        response = {"status": request.status, "headers": headers, "answer": request.answer}
+        await self._run("finish", request.key, seed=request.seed, **response)
 
-    async def abandon(self, asked: IdempotentRequest) -> None:
+    async def abandon(self, request: IdempotentRequest) -> None:
         """Delete a request that was not executed, unless another server took it over."""
-        await self._run("abandon", asked.key, seed=asked.seed)
+        await self._run("abandon", request.key, seed=request.seed)
 
     async def prune(self, kept_for: timedelta, batch: int) -> int:
         """Delete at most a batch of requests begun longer ago; returns how many."""
@@ -58,8 +58,8 @@ class IdempotentRequests:
         )
 
 
-def _identity(asked: IdempotentRequest) -> dict[str, str]:
-    return {"fingerprint": asked.fingerprint, "seed": asked.seed}
+def _identity(request: IdempotentRequest) -> dict[str, str]:
+    return {"fingerprint": request.fingerprint, "seed": request.seed}
 
 
 def _seconds(span: timedelta) -> float:

@@ -41,7 +41,7 @@ class Message:
 
     @property
     def is_new(self) -> bool:
-        """Whether it has to be handled; if not, `result` is what was kept the first time."""
+        """Whether it has to be handled; if not, `result` is the stored result."""
         return self._first is None
 
     @property
@@ -60,8 +60,8 @@ class Message:
         """Store a result as JSON, which duplicates get as theirs."""
         if not self.is_new:
             raise Conflict(
-                f"message {self.id!r} was handled by {self.consumer!r} already; look at "
-                "`message.is_new` first, and answer with `message.result`"
+                f"message {self.id!r} was handled by {self.consumer!r} already; check "
+                "`message.is_new` first, and return `message.result`"
             )
         text = _as_json(result)
         await self._transaction.session.fetch("inbox.keep", result=text, **self._names)

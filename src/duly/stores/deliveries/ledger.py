@@ -25,7 +25,7 @@ from duly.stores.deliveries.rows import delivery_of, entry_of
 from duly.stores.deliveries.stuck import Service, service, why_blocking, why_held, why_left
 from duly.stores.endpoints.endpoints import Endpoints
 from duly.stores.endpoints.targets import Targets
-from duly.stores.streams.members import Members, Tell
+from duly.stores.streams.members import Members, WriteAudit
 from duly.stores.workers import Workers
 
 
@@ -164,7 +164,7 @@ class Deliveries:
             return await self.get(id)
         return await self._move("hurry", id, rule, self._members.retry, audit)
 
-    def _audit(self, actor: str | None, action: str, id: str) -> Tell | None:
+    def _audit(self, actor: str | None, action: str, id: str) -> WriteAudit | None:
         """Returns a function that writes the audit entry, or None without an actor."""
         if actor is None:
             return None
@@ -175,8 +175,8 @@ class Deliveries:
         verb: str,
         id: str,
         rule: str,
-        in_stream: Callable[[str, Tell | None], Awaitable[bool]],
-        audit: Tell | None,
+        in_stream: Callable[[str, WriteAudit | None], Awaitable[bool]],
+        audit: WriteAudit | None,
     ) -> Delivery:
         moved = await self._apply(f"ledger.{verb}", audit, id=id)
         delivery = await self.get(id)
@@ -186,7 +186,7 @@ class Deliveries:
             raise Conflict(f"delivery {id} is {delivery.state}; {rule}")
         return delivery
 
-    async def _apply(self, statement: str, audit: Tell | None, **parameters: Any) -> bool:
+    async def _apply(self, statement: str, audit: WriteAudit | None, **parameters: Any) -> bool:
         parameters["namespace"] = self._namespace
         if audit is None:
             return bool(await self._database.fetch(statement, "any", **parameters))
@@ -309,5 +309,5 @@ def key_taken(key: str | None, id: str) -> Conflict:
     """The error for a key that belongs to another delivery."""
     return Conflict(
         f"key {key!r} already belongs to delivery {id}, which has another target or payload; "
-        "take another key"
+        "use another key"
     )

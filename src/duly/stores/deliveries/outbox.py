@@ -73,7 +73,7 @@ class Outbox:
         caller = self._caller(connection)
         if caller.is_async:
             raise InvalidInput(
-                "connection", "it is for async code; `await app.deliver(..., connection=...)`"
+                "connection", "it is async; use `await app.deliver(..., connection=...)`"
             )
         return _accepted(caller.run(connection, self._encoded(request, is_expected)), request)
 

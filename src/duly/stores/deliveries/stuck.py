@@ -42,7 +42,7 @@ def service(
 def why_held(delivery: Delivery, service: Service) -> str:
     """The explanation for a delivery that has been processing for long."""
     if delivery.worker not in service.alive:
-        return f"worker {delivery.worker} that holds it is dead; recovery takes it back"
+        return f"worker {delivery.worker} that holds it is dead; recovery reclaims it"
     return f"worker {delivery.worker} has been running it since {delivery.claimed_at}"
 
 
@@ -50,8 +50,8 @@ def why_blocking(delivery: Delivery) -> str:
     """The explanation for a dead letter that blocks its stream."""
     name = shlex.quote(delivery.stream or "")
     return (
-        f"it blocks stream {delivery.stream}; duly streams retry-now {name} tries it again, "
-        f"duly streams release {name} lets those behind it go on"
+        f"it blocks stream {delivery.stream}; duly streams retry-now {name} retries it, "
+        f"duly streams release {name} lets those behind it proceed"
     )
 
 

@@ -197,13 +197,13 @@ class SqliteTransaction:
 
     @classmethod
     async def begin(cls, database: Sqlite, attempt: object = None) -> SqliteTransaction:
-        """Wait for the writer and begin; `attempt` names the attempt whose handler asks."""
+        """Wait for the writer and begin; `attempt` is the attempt of the calling handler."""
         return cls(database, await database.hold(attempt))
 
     @property
     def connection(self) -> Any:
         """Always Conflict: the file has one writer, which is not exposed."""
-        raise Conflict("on SQLite there is no connection to be had; use execute and fetch")
+        raise Conflict("SQLite has no connection to use; call execute and fetch")
 
     async def opened(self) -> Self:
         """Itself."""

@@ -72,7 +72,7 @@ class Endpoints:
         action: str,
         detail: Mapping[str, Any] | None = None,
     ) -> StoredEndpoint:
-        """Create or change one as `decide` says, which is called with its row locked."""
+        """Create or change one with `decide`, which is called with its row locked."""
         target = PREFIX + name
         number = (await self._targets.numbers([target], create=True))[target]
         try:

@@ -23,7 +23,7 @@ class Gates:
     async def revise(
         self, worker: int, targets: Collection[int], decide: Decide
     ) -> dict[int, tuple[SeenGate, GateChange]]:
-        """Change each gate as `decide` says; workers that change the same gate take turns."""
+        """Change each gate with `decide`; workers that change the same gate wait for each other."""
         ordered = sorted(targets)
         async with self._database.together() as session:
             await session.fetch_batch("gates.lock", columns={"target": ordered})

@@ -48,7 +48,7 @@ class Alerts:
         return await self._read("unreported", limit=limit, fresh_for=NEWS_FOR.total_seconds())
 
     async def mark_reported(self, alert: Alert, reported: str) -> None:
-        """Record what was reported of an alert: its raising, or its clearing too."""
+        """Record that the raising of an alert, or also its clearing, was reported."""
         await self._database.fetch("alerts.mark_reported", id=alert.id, reported=reported)
 
     async def died(self, since: datetime) -> int:

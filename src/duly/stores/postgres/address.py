@@ -39,11 +39,9 @@ IGNORED = {
             *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"),
             *("tcp_user_timeout", "socket_timeout"),
         ),
-        "every call has a deadline of its own",
+        "every call has its own timeout",
     ),
-    **dict.fromkeys(
-        ("connection_limit", "pool_timeout"), "the setting `connections` says how many there are"
-    ),
+    **dict.fromkeys(("connection_limit", "pool_timeout"), "use the setting `connections`"),
     **dict.fromkeys(
         ("prepared_statement_cache_size", "statement_cache_size"),
         "behind a pooler, set DULY_POOLER=true",
@@ -55,12 +53,12 @@ IGNORED = {
     "min_protocol_version": "the protocol is 3.0",
     "schema": "the tables are always in the schema `duly`",
     "sslcompression": "nothing is compressed",
-    "uselibpqcompat": "`sslmode` means what libpq says",
+    "uselibpqcompat": "`sslmode` always means the same as in libpq",
 }
 """Parameters that have no effect, each with the reason."""
 REFUSED = {
-    "hostaddr": "put the address in place of the host",
-    "require_auth": "the driver takes every way to log in; sslmode=verify-full makes sure whose",
+    "hostaddr": "give the address as the host",
+    "require_auth": "the driver cannot limit it; use sslmode=verify-full to verify the server",
     "requirepeer": "the driver cannot check the owner of a socket",
     "sslcrldir": "give one file with sslcrl",
 }
@@ -98,7 +96,7 @@ class PostgresAddress(msgspec.Struct, frozen=True):
     """Settings of the server for each session."""
     connect_seconds: float | None
     pooler: bool
-    """Whether the address says that there is a pooler."""
+    """Whether the address declares a pooler."""
     verified: dict[str, str] | None
     """Parameters to verify the server's certificate with, if asyncpg would not verify it."""
     ignored: dict[str, str]
@@ -187,7 +185,7 @@ def _checked(found: Address) -> dict[str, str]:
     given = {name: value for name, value in found.parameters if value}
     for name in given:
         if name in REFUSED:
-            raise _refused(f"the parameter {name} cannot be had: {REFUSED[name]}")
+            raise _refused(f"the parameter {name} is not supported: {REFUSED[name]}")
         if name not in DRIVERS | SERVERS | OURS | IGNORED.keys():
             raise _refused(
                 f"there is no parameter {name!r}; a setting of the server goes into options, as in "
@@ -196,7 +194,7 @@ def _checked(found: Address) -> dict[str, str]:
         if name in ACCEPTABLE and given[name] not in ACCEPTABLE[name]:
             raise _refused(f"{name} may be {' or '.join(ACCEPTABLE[name])} here")
         if name in FILES and given[name] != SYSTEM and not Path(given[name]).is_file():
-            raise _refused(f"{name} names a file that is not there: {given[name]}")
+            raise _refused(f"the file in {name} does not exist: {given[name]}")
     return given
 
 

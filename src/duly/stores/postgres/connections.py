@@ -63,7 +63,7 @@ REMEDIES: tuple[tuple[type[Exception], str], ...] = (
     ),
     (
         asyncpg.InsufficientPrivilegeError,
-        "the role may use only what it owns or was granted: let it own the schema, with "
+        "the role lacks privileges: let it own the schema, with "
         "`create schema duly authorization ROLE`, or grant it create on the database",
     ),
 )
@@ -124,7 +124,7 @@ def _bad_setting(error: Exception, pooler: bool) -> BadSetting | None:
         return BadSetting("pooler", _refusal(str(error), pooler))
     if isinstance(error, OF_THE_ADDRESS) and not isinstance(error, AWAY):
         return BadSetting(
-            "database", f"PostgreSQL refuses what the address asks for, as in options: {error}"
+            "database", f"PostgreSQL refuses a parameter of the address, as in options: {error}"
         )
     return None
 
@@ -134,7 +134,7 @@ def _unverified(error: ssl.SSLCertVerificationError, verifies: bool) -> StoreUna
     return StoreUnavailable(
         f"the certificate of PostgreSQL cannot be verified: {error.verify_message or error}; name "
         f"the file of its authority with sslrootcert, and the host as the certificate does. {name} "
-        "in the address asks for this"
+        "in the address requires this"
     )
 
 
@@ -142,9 +142,9 @@ def _refusal(problem: str, pooler: bool) -> str:
     """A pooler's refusal of a startup parameter, and what to do about it."""
     name = problem.rpartition(":")[2].strip() or "one"
     remedy = f"let it pass in pgbouncer.ini: ignore_startup_parameters = {name}"
-    first = "say that a pooler is there: DULY_POOLER=true, or pgbouncer=true in the address"
+    first = "declare the pooler: DULY_POOLER=true, or pgbouncer=true in the address"
     if pooler:
-        first = "take it out of the address"
+        first = "remove it from the address"
     return f"a pooler refuses the startup parameter {name}; {first}; or {remedy}"
 
 
@@ -160,7 +160,7 @@ class CallersError(Exception):
 def apart() -> Iterator[None]:
     """Wrap errors of a caller's code; statements raise StoreUnavailable by themselves.
 
-    For example, an OSError in a generator of deliveries does not mean that the database is away.
+    For example, an OSError in a generator of deliveries does not come from the database.
     """
     try:
         yield

@@ -1,1 +1,1 @@
-"""Schedules and what is planned from them."""
+"""Schedules and their planned occurrences."""

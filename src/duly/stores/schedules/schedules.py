@@ -1,4 +1,4 @@
-"""Stored schedules, as people read and change them.
+"""Stored schedules: read and changed.
 
 Nothing is decided here: the caller of a change passes a function that decides. It is called with
 the row locked, and its result is written in the same transaction.
@@ -77,7 +77,7 @@ class Schedules:
         detail: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
     ) -> tuple[StoredSchedule | None, Revision | None]:
-        """Change one schedule as `decide` says; returns it as it is then, and the revision.
+        """Change one schedule with `decide`; returns the changed schedule, and the revision.
 
         Atomic: the row is locked while `decide` runs, and the planned deliveries change with it, in
         the given transaction or in a new one. If `decide` returns None, nothing changes.
@@ -136,7 +136,7 @@ class Schedules:
     async def _create(self, session: Session, new: Sequence[New]) -> None:
         created = await self._insert(session, new)
         if taken := [name for name, _ in new if name not in created]:
-            raise Conflict(f"there is a schedule {taken[0]!r} already; declare it to change it")
+            raise Conflict(f"schedule {taken[0]!r} exists already; declare it to change it")
         await write_plans(session, [(created[name], revision.plan) for name, revision in new])
 
     async def unfinished(self, name: str, transaction: Transaction | None = None) -> list[str]:
@@ -213,7 +213,7 @@ class Schedules:
     async def add_runs(
         self, schedule: StoredSchedule, planned: Sequence[Planned], actor: str
     ) -> int:
-        """Create occurrences that an operator asked for; returns how many were new."""
+        """Create occurrences for an operator; returns how many were new."""
         async with self._database.together() as session:
             # Lock the schedule before the occurrences, as a planner does, to avoid a deadlock.
             rows = await session.fetch_named(

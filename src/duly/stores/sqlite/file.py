@@ -35,8 +35,8 @@ from duly.stores.sqlite.guard import (
 OWNER_ONLY = 0o600
 """The file contains payloads, secrets and keys."""
 _open_lock = threading.Lock()
-"""Held while a file is opened or closed: two openings at once would take each other for another
-library's."""
+"""Held while a file is opened or closed: of two concurrent openings, each would look like another
+library to the other."""
 
 
 _owners: WeakSet[SqliteFile] = WeakSet()
@@ -176,7 +176,7 @@ class SqliteFile:
             lock, identity = self._take_lock()
         except (StoreIsOwned, OSError) as error:
             return (
-                f"{self.path}.lock was removed while duly ran, and it cannot be taken again: "
+                f"{self.path}.lock was removed while duly ran, and cannot be locked again: "
                 f"{error}; stop this process"
             )
         self.disown()
@@ -233,7 +233,7 @@ class SqliteFile:
     def _forked(self) -> StoreUnavailable:
         return StoreUnavailable(
             f"{self.path} was opened before this process was forked, and a child cannot use its "
-            "parent's SQLite file; fork first and open it afterwards, or start the child anew "
+            "parent's SQLite file; fork first and open it afterwards, or start a new process "
             "(multiprocessing: the start method 'spawn')",
             source=self.path,
         )

@@ -7,7 +7,7 @@ things prevent that:
 
 - Python's `sqlite3` is refused when it connects (an audit hook).
 - Two locks are also taken as locks of SQLite's descriptors. These are not dropped by another close
-  and are seen by the same process, so nobody removes the log or empties its index (Linux only).
+  and are seen by the same process, so no library removes the log or empties its index (Linux only).
 - Any other library is found by its descriptors: at open, and then once a second.
 """
 

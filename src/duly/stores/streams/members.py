@@ -21,7 +21,7 @@ from duly.stores.database import Database, Session
 from duly.stores.streams import heads
 from duly.stores.streams.queue import LONGEST_RUN
 
-Tell = Callable[[Session], Awaitable[None]]
+WriteAudit = Callable[[Session], Awaitable[None]]
 """Writes the audit entry of an operation, in its transaction."""
 
 
@@ -32,29 +32,32 @@ class Members:
         self._database = database
         self._namespace = namespace
 
-    async def cancel(self, id: str, tell: Tell | None = None) -> bool:
+    async def cancel(self, id: str, audit: WriteAudit | None = None) -> bool:
         """Cancel one that waits in its stream; False if its state does not allow that.
 
-        Conflict if a worker may have claimed it in a run. If it was cancelled, `tell` is called in
+        Conflict if a worker may have claimed it in a run. If it was cancelled, `audit` is called in
         the same transaction.
         """
-        return await self._in_transaction(self.cancel_within, id, tell)
+        return await self._in_transaction(self.cancel_within, id, audit)
 
-    async def retry(self, id: str, tell: Tell | None = None) -> bool:
+    async def retry(self, id: str, audit: WriteAudit | None = None) -> bool:
         """Put a dead letter back into its stream, or make a waiting delivery due now.
 
         False if its state does not allow that; Conflict if others in the stream come first. If it
-        was changed, `tell` is called in the same transaction.
+        was changed, `audit` is called in the same transaction.
         """
-        return await self._in_transaction(self._retry, id, tell)
+        return await self._in_transaction(self._retry, id, audit)
 
     async def _in_transaction(
-        self, operation: Callable[[Session, str], Awaitable[bool]], id: str, tell: Tell | None
+        self,
+        operation: Callable[[Session, str], Awaitable[bool]],
+        id: str,
+        audit: WriteAudit | None,
     ) -> bool:
         async with self._database.together() as session:
             changed = await operation(session, id)
-            if changed and tell is not None:
-                await tell(session)
+            if changed and audit is not None:
+                await audit(session)
         return changed
 
     async def cancel_within(self, session: Session, id: str) -> bool:
@@ -119,7 +122,7 @@ class Members:
         if not any(map(is_dead, found)):
             return 0
         stream, counter = await heads.opened(session, self._namespace, found[0].stream)
-        # Read again: with the stream locked, nobody else can put them back.
+        # Read again: with the stream locked, no one else can put them back.
         dead = list(filter(is_dead, await self._members(session, ids)))
         placed = await self._placed(session, stream, dead, counter)
         rows = await session.fetch(

@@ -81,14 +81,14 @@ class Streams:
         *,
         create: bool = False,
     ) -> None:
-        """Change one as `decide` says, which is called with it and its lane locked."""
+        """Change one with `decide`, which is called with it and its lane locked."""
         async with self._database.together() as session:
             stream, moment = await self._locked(session, name, create)
             change = decide(stream, moment)
             if change == Intervention(line=stream):
                 return
             if not await heads.write(session, change, moment):
-                raise Conflict(f"the head of stream {name!r} is not there any more; look again")
+                raise Conflict(f"the head of stream {name!r} no longer exists; try again")
             if change.action is not HeadAction.STAYS:
                 detail = {"head": stream.head, **(detail or {})}
             await note(session, self._namespace, actor, f"stream.{action}", name, detail)

@@ -179,7 +179,7 @@ async def write(
         "transfer.deliver", columns=_columns(rows), namespace=namespace
     )
     if len(stored) != len(entries):
-        raise Conflict("somebody else wrote the same at this moment; import again to go on")
+        raise Conflict("another process wrote the same rows; import again to continue")
     await _create_lanes(session, entries)
     if tails:
         counters = [{"lane": tails[name].lane, "counter": reached[name]} for name in sorted(tails)]

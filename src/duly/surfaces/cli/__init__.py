@@ -1,1 +1,1 @@
-"""The command line: data to stdout, talk to stderr, and an exit code that means something."""
+"""The command line: data to stdout, messages to stderr, and the result as exit code."""

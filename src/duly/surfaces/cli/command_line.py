@@ -44,7 +44,7 @@ def command_line(*, overview: bool) -> App:
     """The command line; the overview imports every command for its summary."""
     app = App(
         name="duly",
-        help="Everything that is due is delivered, once, however long we were away.",
+        help="A durable scheduler and delivery engine.",
         version=f"duly {__version__}",
         version_flags=["--version", "-V"],
         print_error=False,

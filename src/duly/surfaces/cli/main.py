@@ -17,7 +17,7 @@ PIPE_CLOSED = 141
 def main() -> None:
     """Run the command in the arguments, and exit with its code."""
     if sys.argv[1:2] in SERVING:
-        # Until a server handles signals itself, nothing runs that has to be stopped.
+        # Before the server handles signals itself, nothing has to be stopped.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     sys.exit(run(sys.argv[1:]))
 

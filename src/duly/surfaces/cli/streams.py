@@ -1,4 +1,4 @@
-"""`duly streams`: deliveries that run in order, what holds them up, and what to do about it."""
+"""`duly streams`: list, show and operate streams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from duly.records.stream import Stream, StreamState
 from duly.services.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.terminal.delivery_options import OnFailure
-from duly.surfaces.cli.terminal.flags import COMMON, After, Common, Why, books
+from duly.surfaces.cli.terminal.flags import COMMON, After, Common, Why, backend
 from duly.surfaces.cli.terminal.listing import Columns, answer_list
 from duly.surfaces.cli.terminal.output import answer, cell, counted, facts
 
@@ -35,17 +35,17 @@ async def list_(
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
-    """List streams by name, with their heads and what waits behind."""
+    """List streams by name, with their heads and the number of waiting deliveries."""
     checked_limit(limit)
-    async with books(common) as app:
+    async with backend(common) as app:
         found = await app.streams.list(state, after=after, limit=limit + 1)
     answer_list(common, found, COLUMNS, limit, next_from="name")
 
 
 @commands.command
 async def show(name: str, /, *, common: Common = COMMON) -> None:
-    """Show one stream: what holds it up, since when, what waits, and what to do."""
-    async with books(common) as app:
+    """Show one stream: its state and head, what waits, and what to do."""
+    async with backend(common) as app:
         stream = await app.streams.get(name)
     answer(common.json, stream, lambda: _shown(stream))
 
@@ -53,36 +53,36 @@ async def show(name: str, /, *, common: Common = COMMON) -> None:
 @commands.command
 async def pause(name: str, /, *, reason: Why = None, common: Common = COMMON) -> None:
     """Start no more of its deliveries until it is resumed; those claimed are finished."""
-    async with books(common) as app:
-        _tell(await app.streams.pause(name, reason), common)
+    async with backend(common) as app:
+        _print(await app.streams.pause(name, reason), common)
 
 
 @commands.command
 async def resume(name: str, /, *, common: Common = COMMON) -> None:
     """Continue a paused stream; one that is blocked stays blocked."""
-    async with books(common) as app:
-        _tell(await app.streams.resume(name), common)
+    async with backend(common) as app:
+        _print(await app.streams.resume(name), common)
 
 
 @commands.command
 async def retry_now(name: str, /, *, common: Common = COMMON) -> None:
     """Retry its head now, whether it waits or is dead."""
-    async with books(common) as app:
-        _tell(await app.streams.retry_now(name), common)
+    async with backend(common) as app:
+        _print(await app.streams.retry_now(name), common)
 
 
 @commands.command
 async def release(name: str, /, *, common: Common = COMMON) -> None:
     """Let those behind a failed head proceed; it is retried beside them, or stays dead."""
-    async with books(common) as app:
-        _tell(await app.streams.release(name), common)
+    async with backend(common) as app:
+        _print(await app.streams.release(name), common)
 
 
 @commands.command
 async def dead_letter_head(name: str, /, *, note: Why = None, common: Common = COMMON) -> None:
     """Make its head a dead letter; those behind it proceed under any policy."""
-    async with books(common) as app:
-        _tell(await app.streams.dead_letter_head(name, note), common)
+    async with backend(common) as app:
+        _print(await app.streams.dead_letter_head(name, note), common)
 
 
 @commands.command
@@ -90,12 +90,12 @@ async def configure(name: str, /, *, on_failure: OnFailure = None, common: Commo
     """Set what a failed head does to those behind it, from the next failure on."""
     if on_failure is None:
         raise InvalidInput("on_failure", "there is nothing to change; give block or release")
-    async with books(common, create=True) as app:
+    async with backend(common, create=True) as app:
         stream = await app.streams.configure(name, on_failure=on_failure)
     answer(common.json, stream, lambda: f"{name} on failure {stream.on_failure}")
 
 
-def _tell(stream: Stream, common: Common) -> None:
+def _print(stream: Stream, common: Common) -> None:
     answer(common.json, stream, lambda: f"{stream.name} {in_words(stream)}")
 
 

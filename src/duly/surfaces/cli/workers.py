@@ -1,4 +1,4 @@
-"""`duly workers`, `duly late` and `duly stuck`: who works, and what does not move."""
+"""`duly workers`, `duly late` and `duly stuck`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cyclopts import App
 
 from duly.domain.time.durations import duration
 from duly.surfaces.cli.deliveries.commands import Limit, Payloads, checked_limit, listed
-from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
 from duly.surfaces.cli.terminal.listing import Columns, answer_list
 from duly.surfaces.cli.terminal.output import answer, items, table
 
@@ -23,7 +23,7 @@ commands = App(name="workers", help="List workers; drain or resume one.")
 async def list_(*, limit: Limit = 100, common: Common = COMMON) -> None:
     """List workers, live ones first."""
     checked_limit(limit)
-    async with books(common) as app:
+    async with backend(common) as app:
         found = await app.workers.list(limit=limit)
     answer_list(common, found, COLUMNS)
 
@@ -37,7 +37,7 @@ async def drain(worker: int, /, *, common: Common = COMMON) -> None:
     worker
         Its number, as `duly workers` shows it.
     """
-    async with books(common) as app:
+    async with backend(common) as app:
         drained = await app.workers.drain(worker)
     answer(common.json, drained, lambda: f"worker {worker} is draining")
 
@@ -51,9 +51,9 @@ async def resume(worker: int, /, *, common: Common = COMMON) -> None:
     worker
         Its number, as `duly workers` shows it.
     """
-    async with books(common) as app:
+    async with backend(common) as app:
         resumed = await app.workers.resume(worker)
-    answer(common.json, resumed, lambda: f"worker {worker} goes on")
+    answer(common.json, resumed, lambda: f"worker {worker} resumes")
 
 
 async def late(
@@ -63,15 +63,15 @@ async def late(
     payloads: Payloads = False,
     common: Common = COMMON,
 ) -> None:
-    """List what is due and not under way, longest waiting first.
+    """List deliveries that are due and not claimed, longest waiting first.
 
     Parameters
     ----------
     grace
-        Lateness that does not count, as in 60s; the setting `grace` by default.
+        List only those that are later than this, as in 60s; default: the setting `grace`.
     """
     checked_limit(limit)
-    async with books(common) as app:
+    async with backend(common) as app:
         allowed = None if grace is None else duration("grace", grace)
         found = await app.stats.late(allowed, limit=limit, payloads=payloads)
     answer(common.json, items(found), lambda: listed(found))
@@ -84,15 +84,15 @@ async def stuck(
     payloads: Payloads = False,
     common: Common = COMMON,
 ) -> None:
-    """List what will not move by itself, and why.
+    """List deliveries that need an intervention, and why.
 
     Parameters
     ----------
     held_for
-        How long a delivery may be under way before it counts.
+        List also those that have run for longer than this.
     """
     checked_limit(limit)
-    async with books(common) as app:
+    async with backend(common) as app:
         allowed = duration("held_for", held_for)
         found = await app.stats.stuck(allowed, limit=limit, payloads=payloads)
     answer(

@@ -24,28 +24,28 @@ PUBLISH_SECONDS = 1.0
 class HttpPort:
     """Opens after everything else has started, and closes last."""
 
-    def __init__(self, app: App, engine: Engine, taken: Any, page: Slot | None) -> None:
+    def __init__(self, app: App, engine: Engine, listener: Any, page: Slot | None) -> None:
         self._app = app
         self._health = ProcessHealth(app, engine)
         self._shared_metrics = None if page is None else SharedMetrics(page)
         address = (app.settings.host, app.settings.port)
         self._site = site(app, self._health, self._shared_metrics)
         connections = Connections(app.clock, room_for_clients(app.settings, descriptor_limit()))
-        self._server = HttpServer(self._site, address, connections, taken)
+        self._server = HttpServer(self._site, address, connections, listener)
         app.webhooks.refuse_own(*self._server.address)
         self._publishing: asyncio.Task[None] | None = None
         self.url: str | None = self._server.url
 
     @classmethod
     async def of(
-        cls, app: App, engine: Engine, taken: Any = None, page: Slot | None = None
+        cls, app: App, engine: Engine, listener: Any = None, page: Slot | None = None
     ) -> Self:
-        """A port on the address of the settings or the socket `taken`; BadSetting if it lacks keys.
+        """A port on the socket `listener` or the address of the settings; BadSetting without keys.
 
         Each of several processes at one address has a `page`.
         """
         await refuse_without_keys(app)
-        return cls(app, engine, taken, page)
+        return cls(app, engine, listener, page)
 
     async def start(self, on_end: Callable[[], None]) -> None:
         """Open it; `on_end` is called when it closes, for any reason."""

@@ -65,7 +65,7 @@ class Site:
                 return
             send = self._cors.sender(scope, send)
         path = _path(scope)
-        # Before anything else: clients refused by a full queue ask again and again.
+        # Before anything else: clients refused by a full queue try again and again.
         if self.shared.queue.refuses(scope["method"], path):
             answer: ASGIApp = self.shared.queue.refusal()
         else:
@@ -83,7 +83,7 @@ class Site:
                 return await self._answer_method(scope, methods)
             return await self._answer_elsewhere(scope)
         except HungUp:
-            return _silence
+            return _no_response
         except Exception as error:
             errors = self._errors.get(_first_part(path), PROBLEMS)
             return errors.reply(scope, error)
@@ -159,7 +159,7 @@ class Site:
             await problem_reply(scope, error)(scope, receive, send)
 
 
-async def _silence(_scope: Scope, _receive: Receive, _send: Send) -> None:
+async def _no_response(_scope: Scope, _receive: Receive, _send: Send) -> None:
     """The client has disconnected: send nothing."""
 
 

@@ -18,7 +18,7 @@ NAME = "/streams/{name}"
 class StreamQuery(PageQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which streams to list."""
 
-    state: Annotated[str, Meta(description="blocked or paused; all of them without")] | None = None
+    state: Annotated[str, Meta(description="blocked or paused; all by default")] | None = None
 
 
 @get("/streams", operation_id="list_streams")

@@ -37,7 +37,7 @@ async def resume(app: Namespace, id: str) -> Worker:
 
 def _number(id: str) -> int:
     if not id.isascii() or not id.isdecimal() or len(id) > 15:
-        raise InvalidInput("id", f"{id!r} is no worker's number")
+        raise InvalidInput("id", f"{id!r} is not the number of a worker")
     return int(id)
 
 

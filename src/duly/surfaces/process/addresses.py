@@ -26,6 +26,6 @@ def bound(host: str, port: int) -> Any:
         raise CannotListen(host, port, error) from error
 
 
-def url_of(host: str, taken: Any) -> str:
-    """The URL of a bound socket, with the actual port if port 0 was asked for."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{taken.getsockname()[1]}"
+def url_of(host: str, bound: Any) -> str:
+    """The URL of a bound socket, with the actual port if port 0 was given."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}"

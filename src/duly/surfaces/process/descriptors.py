@@ -15,7 +15,7 @@ from duly.settings import Settings
 logger = logging.getLogger("duly.serve")
 
 BESIDE = 128
-"""Reserved for listeners, files, pipes, name lookups and what handlers open."""
+"""Reserved for listeners, files, pipes, name lookups and files that handlers open."""
 LEAST_SHARE = 4
 """If the limit is too low, clients still get a quarter of it."""
 
@@ -30,7 +30,7 @@ def room_for_clients(settings: Settings, limit: int) -> int:
     return min(settings.http_connections, max(limit - own(settings), limit // LEAST_SHARE))
 
 
-def have_descriptors(settings: Settings) -> None:
+def ensure_descriptors(settings: Settings) -> None:
     """Raise the process's limit to what the settings need, or warn that it is too low."""
     clients = settings.http_connections if Role.API in settings.roles else 0
     wanted = own(settings) + clients

@@ -47,8 +47,8 @@ class SharedMemory:
 class Slot:
     """One process's view: its own page to write, the other pages to read."""
 
-    def __init__(self, board: SharedMemory, number: int) -> None:
-        self._shared = board
+    def __init__(self, shared: SharedMemory, number: int) -> None:
+        self._shared = shared
         self.number = number
         """The number of this process's page."""
 

@@ -41,16 +41,16 @@ class Child:
 
 
 class Parent:
-    """Keeps `many` processes running until it receives a signal.
+    """Keeps this number of `processes` running until it receives a signal.
 
     A single process is not restarted: the parent exits with its code. The same if the first
     process exits before it is ready, since the others would fail in the same way.
     """
 
     def __init__(
-        self, many: int, serve: Serve, clock: Clock, notices: Notices, drain: float
+        self, processes: int, serve: Serve, clock: Clock, notices: Notices, drain: float
     ) -> None:
-        self._many = many
+        self._processes = processes
         self._serve = serve
         self._clock = clock
         self._notices = notices
@@ -71,7 +71,7 @@ class Parent:
         self._lifeline, self._lifeline_writer = os.pipe()
         self._notice_reader, self._notice_writer = pipe_without_waiting()
         self._signals = Signals()
-        self._shared_memory = SharedMemory(self._many)
+        self._shared_memory = SharedMemory(self._processes)
         self._start()
         while self._children or self._starts_at:
             for number in self._signals.wait(self._notice_reader, self._seconds_to_wait()):
@@ -84,9 +84,9 @@ class Parent:
 
     def _start(self) -> None:
         now = self._clock.monotonic()
-        # A dead process's number is used again, so that numbers stay within 1 to `many`.
+        # A dead process's number is used again, so that numbers stay within 1 to `processes`.
         taken = {each.number for each in self._children.values()}
-        number = min(set(range(1, self._many + 1)) - taken)
+        number = min(set(range(1, self._processes + 1)) - taken)
         self._children[fork(lambda: self._be_child(number))] = Child(number, now, now)
 
     def _be_child(self, number: int) -> int:
@@ -94,7 +94,7 @@ class Parent:
         os.close(self._lifeline_writer)
         os.close(self._notice_reader)
         notices = Notices(self._report, self._notices.watchdog)
-        page = Slot(self._shared_memory, number) if self._many > 1 else None
+        page = Slot(self._shared_memory, number) if self._processes > 1 else None
         return self._serve(
             ServerContext(notices, self._socket, self._lifeline, page), not self._is_ready
         )
@@ -133,9 +133,9 @@ class Parent:
                 child.is_ready |= message == READY
         if not self._is_ready and any(each.is_ready for each in self._children.values()):
             self._is_ready = True
-            self._notices.ready(f"{self._many} processes")
+            self._notices.ready(f"{self._processes} processes")
             if self._kill_at is None:
-                self._starts_at += [self._clock.monotonic()] * (self._many - 1)
+                self._starts_at += [self._clock.monotonic()] * (self._processes - 1)
 
     def _reap(self) -> None:
         for number, code in ended_children():
@@ -146,7 +146,7 @@ class Parent:
             self._shared_memory.write(child.number, b"")
             if self._kill_at is not None:
                 self._code = max(self._code, code)
-            elif not self._is_ready or self._many == 1:
+            elif not self._is_ready or self._processes == 1:
                 self._code = code
             else:
                 self._start_later(number, code, self._clock.monotonic() - child.started_at)

@@ -16,7 +16,7 @@ from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
 from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.ports import Clock
-from duly.surfaces.process.descriptors import have_descriptors
+from duly.surfaces.process.descriptors import ensure_descriptors
 from duly.surfaces.process.notify import Notices
 from duly.surfaces.process.shared_memory import Slot
 from duly.system import collect_rarely, end_now, hand_over_quickly, stop_when_orphaned
@@ -33,7 +33,7 @@ Announce = Callable[[str | None], None]
 
 @dataclass(frozen=True)
 class ServerContext:
-    """What a server process is given: its notices and, if it has a parent, what they share."""
+    """The notices of a server process and, if it has a parent, what they share."""
 
     notices: Notices
     socket: Any = None
@@ -75,7 +75,7 @@ async def serve(
     # created.
     engine = app.engine()
     hand_over_quickly()
-    have_descriptors(app.settings)
+    ensure_descriptors(app.settings)
     patience = app.settings.drain + PATIENCE_SECONDS
     with stop_when_orphaned(place.lifeline, stop.request, patience):
         try:

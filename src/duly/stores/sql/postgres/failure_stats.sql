@@ -13,7 +13,7 @@ with newest as materialized (
 )
 select state, attempt, count(*) as count, false as is_capped from found group by state, attempt
 union all
--- If a row older than asked for was read, nothing was left out.
+-- If a row older than requested was read, nothing was left out.
 select null, null, 0, count(*) = :most and min(accepted_at) >= :since_at from newest;
 
 -- name: reasons

@@ -9,16 +9,16 @@ from cyclopts import Parameter
 
 from duly.records.audit_entry import AuditEntry
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
-from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
 from duly.surfaces.cli.terminal.listing import Columns, answer_list
 
-Before = Annotated[int | None, Parameter(help="The last id of the page before.")]
+Before = Annotated[int | None, Parameter(help="The last id of the previous page.")]
 
 
 async def audit(*, before: Before = None, limit: Limit = 50, common: Common = COMMON) -> None:
     """List who changed what, latest first."""
     checked_limit(limit)
-    async with books(common) as app:
+    async with backend(common) as app:
         found = await app.audit.list(before=before, limit=limit + 1)
     answer_list(common, found, COLUMNS, limit, flag="--before")
 

@@ -11,16 +11,16 @@ from duly.domain.access.keys import ID_BYTES, SECRET_BYTES, new_token
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
-from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, Json, books
+from duly.surfaces.cli.terminal.flags import COMMON, Backend, Common, Json, backend
 from duly.surfaces.cli.terminal.ids import whole_key_id
 from duly.surfaces.cli.terminal.listing import Columns, answer_list
-from duly.surfaces.cli.terminal.output import answer, talk
+from duly.surfaces.cli.terminal.output import answer, print_message
 from duly.surfaces.cli.terminal.times import moment
 from duly.system import SystemChance
 
 COLUMNS = Columns("id scope state created_at last_used_at expires_at name")
 
-commands = App(name="keys", help="Create, list and revoke the keys to the HTTP port.")
+commands = App(name="keys", help="Create, list and revoke keys of the HTTP API.")
 
 
 @commands.command
@@ -30,22 +30,24 @@ async def create(
     *,
     scope: Annotated[str, Parameter(help="What it may do: read, operate or admin.")] = "read",
     expires: Annotated[
-        str | None, Parameter(help="When it ends: a moment, or how long from now, as in 90d.")
+        str | None, Parameter(help="When it expires: a moment, or how long from now, as in 90d.")
     ] = None,
     common: Common = COMMON,
 ) -> None:
-    """Make a key and print it, once; a store that is missing is made.
+    """Create a key and print it, once; a missing store is created.
 
     Parameters
     ----------
     name
-        Whose it is, for people.
+        Who uses it.
     """
-    async with books(common, create=True) as app:
+    async with backend(common, create=True) as app:
         ends_at = None if expires is None else _ends_at(app, expires)
         made = await app.keys.create(name, scope=scope, expires_at=ends_at)
     answer(common.json, made, lambda: made.token)
-    talk(f"key {made.id} may {made.scope} in namespace {made.namespace}; it is not shown again")
+    print_message(
+        f"key {made.id} may {made.scope} in namespace {made.namespace}; it is not shown again"
+    )
 
 
 @commands.command
@@ -58,25 +60,25 @@ def bootstrap(*, json: Json = False) -> None:
     answer(json, {"token": token}, lambda: token)
 
 
-def _ends_at(app: Books, text: str) -> datetime:
+def _ends_at(app: Backend, text: str) -> datetime:
     if "-" in text or ":" in text:
         return moment("expires", text)
     try:
         return app.clock.now() + duration("expires", text)
     except OverflowError:
-        raise InvalidInput("expires", f"{text!r} from now is after all time") from None
+        raise InvalidInput("expires", f"{text!r} from now is too late") from None
 
 
 @commands.command(name="list")
 async def list_(
     *,
-    after: Annotated[str, Parameter(help="The last id of the page before.")] = "",
+    after: Annotated[str, Parameter(help="The last id of the previous page.")] = "",
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
-    """List the keys of a namespace, also those expired or revoked."""
+    """List the keys of a namespace, also expired and revoked ones."""
     checked_limit(limit)
-    async with books(common) as app:
+    async with backend(common) as app:
         found = await app.keys.list(after=after, limit=limit + 1)
     answer_list(common, found, COLUMNS, limit)
 
@@ -88,8 +90,8 @@ async def revoke(id: str, /, *, common: Common = COMMON) -> None:
     Parameters
     ----------
     id
-        As `duly keys list` shows it, or how it begins.
+        As `duly keys list` shows it, or its first characters.
     """
-    async with books(common) as app:
+    async with backend(common) as app:
         key = await app.keys.revoke(await whole_key_id(app, id))
     answer(common.json, key, lambda: f"{key.id} {key.state}")

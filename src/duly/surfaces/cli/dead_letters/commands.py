@@ -7,11 +7,11 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from duly.domain.dead_letters import place
-from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
+from duly.surfaces.cli.dead_letters.filters import FLAGS, DeadLetterFlags
 from duly.surfaces.cli.dead_letters.moves import discard, edit, retry
 from duly.surfaces.cli.deliveries.commands import Limit, Payloads, checked_limit, show
 from duly.surfaces.cli.server.app_loading import Path, imported_app
-from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
 from duly.surfaces.cli.terminal.listing import Columns, answer_list
 from duly.surfaces.cli.terminal.output import answer, answer_page, items
 
@@ -25,16 +25,16 @@ commands = App(name="dead", help="List, group, show, retry, edit and discard dea
 @commands.command(name="list")
 async def list_(
     *,
-    sought: DeadLetterFlags = SOUGHT,
-    before: Annotated[str | None, Parameter(help="Where the page before ended.")] = None,
+    flags: DeadLetterFlags = FLAGS,
+    before: Annotated[str | None, Parameter(help="The end of the previous page.")] = None,
     limit: Limit = 50,
     payloads: Payloads = False,
     common: Common = COMMON,
 ) -> None:
     """List dead letters, latest first."""
     checked_limit(limit)
-    async with books(common) as app:
-        wanted = sought.filter(app.clock.now())
+    async with backend(common) as app:
+        wanted = flags.filter(app.clock.now())
         found = await app.dead_letters.list(
             wanted, before=before, limit=limit + 1, payloads=payloads
         )
@@ -45,12 +45,12 @@ async def list_(
 
 @commands.command
 async def groups(
-    *, sought: DeadLetterFlags = SOUGHT, limit: Limit = 50, common: Common = COMMON
+    *, flags: DeadLetterFlags = FLAGS, limit: Limit = 50, common: Common = COMMON
 ) -> None:
     """Group dead letters by fingerprint, the largest group first."""
     checked_limit(limit)
-    async with books(common) as app:
-        found = await app.dead_letters.groups(sought.filter(app.clock.now()), limit=limit)
+    async with backend(common) as app:
+        found = await app.dead_letters.groups(flags.filter(app.clock.now()), limit=limit)
     answer_list(common, found, GROUPED)
 
 
@@ -82,7 +82,7 @@ async def poison(
     """
     checked_limit(limit)
     plan = None if handlers is None else imported_app(handlers, {}).plan
-    async with books(common) as app:
+    async with backend(common) as app:
         found = await app.dead_letters.poison_candidates(
             limit=limit,
             last_attempts=last_attempts or plan is not None,

@@ -1,4 +1,4 @@
-"""Which dead letters a command is about, as people say it on a command line."""
+"""The flags that select dead letters."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Text = str | None
 @Parameter(name="*")
 @dataclass(frozen=True)
 class DeadLetterFlags:
-    """A filter: those to which all of it applies."""
+    """A filter: dead letters that match all given flags."""
 
     reason: Annotated[Text, Parameter(help=f"{', '.join(Reason)}, or operator.")] = None
     fingerprint: Annotated[
-        Text, Parameter(help="What their errors have in common, as `duly dead groups` shows it.")
+        Text, Parameter(help="The fingerprint of their errors, as `duly dead groups` shows it.")
     ] = None
     target: Annotated[
         Text, Parameter(help="Where they go: a handler, endpoint:NAME, or https://example.org.")
     ] = None
     stream: Annotated[Text, Parameter(help="Their stream.")] = None
     schedule: Annotated[Text, Parameter(help="The schedule they come from.")] = None
-    tag: Annotated[Text, Parameter(help="A tag they carry.")] = None
-    text: Annotated[Text, Parameter(help="What is in their error, payload or key.")] = None
+    tag: Annotated[Text, Parameter(help="A tag they have.")] = None
+    text: Annotated[Text, Parameter(help="A text in their error, payload or key.")] = None
     since: Annotated[
         Text,
         Parameter(help="Those that died since then: 2026-11-16T09:00Z, or 2h for two hours ago."),
@@ -49,14 +49,14 @@ class DeadLetterFlags:
         return DeadLetterFilter(**given, ids=tuple(ids))
 
     def required(self, now: datetime, ids: Sequence[str], everything: bool) -> DeadLetterFilter:
-        """The filter of a command that moves all that match: it has to be meant."""
+        """The filter of a bulk operation; without any filter, `everything` is required."""
         found = self.filter(now, ids)
         if found == DeadLetterFilter() and not everything:
             raise InvalidInput("filter", "give ids, a filter, or --all for all dead letters")
         return found
 
     def flags(self, now: datetime) -> list[str]:
-        """The same filter on another command line; a duration becomes its moment."""
+        """The same filter as command-line flags; a duration becomes a moment."""
         found = self.filter(now)
         return [
             part
@@ -66,4 +66,4 @@ class DeadLetterFlags:
         ]
 
 
-SOUGHT = DeadLetterFlags()
+FLAGS = DeadLetterFlags()

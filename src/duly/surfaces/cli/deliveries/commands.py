@@ -1,4 +1,4 @@
-"""`duly deliveries`: what is on the books, and the moves an operator can make."""
+"""`duly deliveries`: list, show, cancel and retry deliveries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duly.errors import InvalidInput
 from duly.records.attempt import HistoryEntry, Step
 from duly.records.delivery import Delivery, DeliveryDetail
 from duly.records.state import State
-from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
 from duly.surfaces.cli.terminal.ids import Id, whole_id
 from duly.surfaces.cli.terminal.output import answer, answer_page, cell, facts, fields, lines, table
 from duly.surfaces.cli.terminal.retry_plans import plan_in_words
@@ -31,24 +31,26 @@ commands = App(name="deliveries", help="List, show, cancel and retry deliveries.
 class DeliveryFlags:
     """Which deliveries to list."""
 
-    id: Annotated[str | None, Parameter(help="How their ids begin; at least 4 characters.")] = None
+    id: Annotated[str | None, Parameter(help="The first characters of their ids; at least 4.")] = (
+        None
+    )
     state: Annotated[str | None, Parameter(help=f"{', '.join(State)}.")] = None
     target: Annotated[
         str | None,
         Parameter(help="Where they go: a handler, endpoint:NAME, or https://example.org."),
     ] = None
-    tag: Annotated[str | None, Parameter(help="A tag they carry.")] = None
+    tag: Annotated[str | None, Parameter(help="A tag they have.")] = None
     key: Annotated[str | None, Parameter(help="Their key.")] = None
     stream: Annotated[str | None, Parameter(help="Their stream.")] = None
     schedule: Annotated[str | None, Parameter(help="The schedule they come from.")] = None
     reason: Annotated[str | None, Parameter(help="Why they failed, or were cancelled.")] = None
-    text: Annotated[str | None, Parameter(help="What is in their error, payload or key.")] = None
+    text: Annotated[str | None, Parameter(help="A text in their error, payload or key.")] = None
     since: Annotated[
         str | None,
         Parameter(help="Those accepted since then: 2026-11-16T09:00Z, or 2h for two hours ago."),
     ] = None
     until: Annotated[str | None, Parameter(help="Those accepted until then.")] = None
-    before: Annotated[str | None, Parameter(help="The last id of the page before.")] = None
+    before: Annotated[str | None, Parameter(help="The last id of the previous page.")] = None
 
     def checked(self, now: datetime) -> dict[str, Any]:
         """As `app.list` takes it."""
@@ -72,7 +74,7 @@ async def list_(
 ) -> None:
     """List deliveries, newest first."""
     checked_limit(limit)
-    async with books(common) as app:
+    async with backend(common) as app:
         given = wanted.checked(app.clock.now())
         if wanted.before is not None:
             given["before"] = await whole_id(app, wanted.before)
@@ -85,7 +87,7 @@ async def list_(
 @commands.command
 async def show(id: Id, /, *, common: Common = COMMON) -> None:
     """Show one delivery with all its attempts and steps."""
-    async with books(common) as app:
+    async with backend(common) as app:
         found = await app.deliveries.detail(await whole_id(app, id))
         history = [] if common.json else await app.deliveries.history(found.id)
     answer(common.json, found, lambda: _shown(found, history))
@@ -93,26 +95,26 @@ async def show(id: Id, /, *, common: Common = COMMON) -> None:
 
 @commands.command
 async def cancel(id: Id, /, *, common: Common = COMMON) -> None:
-    """Cancel a delivery that is pending."""
-    async with books(common) as app:
+    """Cancel a pending delivery."""
+    async with backend(common) as app:
         whole = await whole_id(app, id)
         before = await app.deliveries.get(whole)
         delivery = await app.deliveries.cancel(whole)
-    done = before.state is State.CANCELLED
-    said = "was cancelled already" if done else delivery.state
-    answer(common.json, delivery, lambda: f"{delivery.id} {said}")
+    known = before.state is State.CANCELLED
+    state = "was cancelled already" if known else delivery.state
+    answer(common.json, delivery, lambda: f"{delivery.id} {state}")
 
 
 @commands.command
 async def retry(id: Id, /, *, common: Common = COMMON) -> None:
-    """Try a dead letter again, or a waiting delivery now."""
-    async with books(common) as app:
+    """Retry a dead letter, or a waiting delivery now."""
+    async with backend(common) as app:
         delivery = await app.deliveries.retry(await whole_id(app, id))
     answer(common.json, delivery, lambda: f"{delivery.id} {delivery.state}")
 
 
 def checked_limit(limit: int) -> int:
-    """A page's size within reason."""
+    """The size of a page; InvalidInput if it is too large."""
     if not 1 <= limit <= MOST:
         raise InvalidInput("limit", f"{limit} is not from 1 to {MOST}")
     return limit
@@ -162,7 +164,7 @@ def _history(attempts: Sequence[HistoryEntry]) -> str:
                 cell(each.started_at),
                 cell(each.finished_at),
                 each.reason,
-                _trouble(each),
+                _error(each),
             )
             for each in attempts
         ),
@@ -181,7 +183,7 @@ def _tracebacks(attempts: Sequence[HistoryEntry]) -> list[str]:
     ]
 
 
-def _trouble(attempt: HistoryEntry) -> str | None:
-    """What went wrong, and what was odd about an answer."""
+def _error(attempt: HistoryEntry) -> str | None:
+    """The error, and the note about an unusual answer."""
     note = (attempt.answer or {}).get("note")
     return "; ".join(each for each in (attempt.error, note) if each) or None

@@ -1,4 +1,4 @@
-"""Following one delivery until it has ended, attempt by attempt."""
+"""Shows the attempts of one delivery until it has ended."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import Any
 from duly.domain.deliveries.states import FINISHED
 from duly.records.attempt import HistoryEntry
 from duly.records.delivery import Delivery
-from duly.surfaces.cli.terminal.flags import Books
-from duly.surfaces.cli.terminal.output import cell, talk
+from duly.surfaces.cli.terminal.flags import Backend
+from duly.surfaces.cli.terminal.output import cell, print_message
 
 LOOK_SECONDS = 0.2
 
 
-async def follow(app: Books, id: str, tell: Callable[[str], None]) -> Delivery:
-    """Tell each attempt once it is written; returns the delivery as it ended."""
+async def follow(app: Backend, id: str, show: Callable[[str], None]) -> Delivery:
+    """Show each attempt once it is recorded; returns the finished delivery."""
     seen: Sequence[HistoryEntry] = ()
     try:
         while True:
-            # Asked for first: what ended it is in the history by then.
+            # Read first: if it has ended, the history that is read next is complete.
             delivery = await app.deliveries.get(id)
             history = await app.deliveries.history(id)
             for each in history:
                 if each not in seen:
-                    tell(line(each))
+                    show(line(each))
             if delivery.state in FINISHED:
                 return delivery
             seen = history
             await app.clock.sleep(LOOK_SECONDS)
     except asyncio.CancelledError:
-        talk(f"it goes on without you: duly deliveries show {id}")
+        print_message(f"the delivery continues: duly deliveries show {id}")
         raise
 
 
 def line(attempt: HistoryEntry) -> str:
-    """One attempt, or another move, on one line: what came, why it failed, and what follows."""
+    """One attempt or other change on one line: the answer, the failure, and what follows."""
     details = [*_exchange(attempt.answer or {}), *_failure(attempt)]
     title = "" if attempt.started_at is None else f"attempt {attempt.attempt}: "
     return f"{cell(attempt.finished_at)}  {title}{'; '.join([*details, _consequence(attempt)])}"

@@ -1,4 +1,4 @@
-"""`duly send`: hand over one delivery to a URL or an endpoint, and see what comes of it."""
+"""`duly send`: accept one delivery to a URL or an endpoint, and optionally watch its attempts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from duly.records.delivery import Accepted
 from duly.records.state import State
 from duly.records.target import DEFAULT_TIMEOUT, EndpointTarget, Webhook
 from duly.safe_text import shown_url
-from duly.surfaces.cli.deliveries.deliver import hand_over
+from duly.surfaces.cli.deliveries.deliver import accept
 from duly.surfaces.cli.deliveries.follow import follow
-from duly.surfaces.cli.terminal.delivery_options import TERMS, Payload, Terms, content_of
+from duly.surfaces.cli.terminal.delivery_options import (
+    OPTIONS,
+    DeliveryOptions,
+    Payload,
+    content_of,
+)
 from duly.surfaces.cli.terminal.exit_codes import FAILED
-from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Backend, Common, backend
 from duly.surfaces.cli.terminal.headers import Headers, each_once, pairs
-from duly.surfaces.cli.terminal.output import answer, cell, talk
+from duly.surfaces.cli.terminal.output import answer, cell, print_message
 from duly.surfaces.cli.terminal.times import spelled
 
 Watch = Annotated[
@@ -38,9 +43,9 @@ class SendOptions:
 
     method: Annotated[str, Parameter(help="POST, PUT, PATCH, DELETE or GET.")] = "POST"
     headers: Headers = ()
-    timeout: Annotated[
-        str, Parameter(help="How long one attempt may take in all, from 1s to 60s.")
-    ] = f"{DEFAULT_TIMEOUT:g}s"
+    timeout: Annotated[str, Parameter(help="The timeout of one attempt, from 1s to 60s.")] = (
+        f"{DEFAULT_TIMEOUT:g}s"
+    )
 
     def target(self, to: str) -> Webhook | EndpointTarget:
         """Where it goes: the webhook at a URL, or the endpoint of that name."""
@@ -55,12 +60,12 @@ class SendOptions:
         )
 
     def _refuse_all(self) -> None:
-        for name, usual in asdict(MANNER).items():
-            if getattr(self, name) != usual:
+        for name, default in asdict(SEND_OPTIONS).items():
+            if getattr(self, name) != default:
                 raise InvalidInput(name, "an endpoint has its own; see duly endpoints edit --help")
 
 
-MANNER = SendOptions()
+SEND_OPTIONS = SendOptions()
 
 
 async def send(
@@ -69,50 +74,52 @@ async def send(
     *,
     data: Payload = None,
     watch: Watch = False,
-    manner: SendOptions = MANNER,
-    terms: Terms = TERMS,
+    sending: SendOptions = SEND_OPTIONS,
+    options: DeliveryOptions = OPTIONS,
     common: Common = COMMON,
 ) -> int:
-    """Hand over one delivery to a URL or an endpoint and print its id; `duly serve` sends it.
+    """Accept one delivery to a URL or an endpoint and print its id; `duly serve` sends it.
 
     Parameters
     ----------
     to
         Where it goes: https://example.org/hook, or the name of an endpoint.
     data
-        JSON, sent as it is; @file reads it from there, - from stdin. Without it: null.
+        JSON, sent unchanged; @file reads it from a file, - from stdin. Default: null.
     """
-    target, content, arguments = manner.target(to), content_of(data), terms.arguments()
-    async with books(common, create=True) as app:
-        accepted = await hand_over(app, target, content, arguments)
-        await _say_what_follows(app, accepted, target)
+    target, content, arguments = sending.target(to), content_of(data), options.arguments()
+    async with backend(common, create=True) as app:
+        accepted = await accept(app, target, content, arguments)
+        await _print_outlook(app, accepted, target)
         if watch:
             return await _watched(app, accepted.id, common.json)
     answer(common.json, accepted, lambda: accepted.id)
     return 0
 
 
-async def _say_what_follows(
-    app: Books, accepted: Accepted, target: Webhook | EndpointTarget
+async def _print_outlook(
+    app: Backend, accepted: Accepted, target: Webhook | EndpointTarget
 ) -> None:
     if accepted.state in FINISHED:
         return
     wait = (accepted.due_at - app.clock.now()).total_seconds()
     when = f"in {spelled(wait)}, at {cell(accepted.due_at)}" if wait > 0 else "at once"
     found = target if isinstance(target, Webhook) else await app.endpoints.get(target.name)
-    ahead = await app.deliveries.detail(accepted.id)
+    detail = await app.deliveries.detail(accepted.id)
     place = f"{found.method} {shown_url(found.url)}"
-    talk(f"{place} goes out {when}; at most {ahead.attempts_allowed} attempts")
-    if ahead.waits is not None:
-        talk(f"it waits: {ahead.waits}")
+    print_message(f"{place} is sent {when}; at most {detail.attempts_allowed} attempts")
+    if detail.waits is not None:
+        print_message(f"it waits: {detail.waits}")
     if not any(each.alive for each in await app.workers.list(limit=1)):
-        talk("no worker is alive: nothing goes out until `duly serve` runs on this database")
+        print_message(
+            "no worker is alive: nothing is sent until `duly serve` runs on this database"
+        )
 
 
-async def _watched(app: Books, id: str, as_json: bool) -> int:
-    """Follow it to its end; where one document is wanted, the attempts are talk until then."""
+async def _watched(app: Backend, id: str, as_json: bool) -> int:
+    """Follow it to its end; with JSON, the attempts are messages and the result one document."""
     if as_json:
-        ended = await follow(app, id, talk)
+        ended = await follow(app, id, print_message)
         answer(True, await app.deliveries.detail(id), str)
     else:
         _print(id)

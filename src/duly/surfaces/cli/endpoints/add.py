@@ -14,7 +14,7 @@ from duly.errors import InvalidInput
 from duly.records.endpoint import Endpoint
 from duly.surfaces.cli.endpoints.rotation import NewSecret, secret_of, show_once
 from duly.surfaces.cli.terminal.delivery_options import RetryText
-from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Backend, Common, backend
 from duly.surfaces.cli.terminal.headers import Headers, each_once, pairs
 from duly.surfaces.cli.terminal.output import answer
 
@@ -23,15 +23,13 @@ Text = str | None
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Given:
+class EndpointFlags:
     """The options of an endpoint besides its URL."""
 
     description: Annotated[Text, Parameter(help="What the endpoint is for.")] = None
     method: Annotated[Text, Parameter(help="POST, PUT, PATCH, DELETE or GET.")] = None
     headers: Headers = ()
-    timeout: Annotated[
-        Text, Parameter(help="How long one attempt may take in all, from 1s to 60s.")
-    ] = None
+    timeout: Annotated[Text, Parameter(help="The timeout of one attempt, from 1s to 60s.")] = None
     rate: Annotated[float | None, Parameter(help="The most deliveries per second.")] = None
     in_flight: Annotated[int | None, Parameter(help="The most deliveries in flight.")] = None
     retry: RetryText = None
@@ -53,7 +51,7 @@ class Given:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Taken:
+class RemovedOptions:
     """Options to remove from an endpoint."""
 
     no_rate: Annotated[bool, Parameter(negative=(), help="Remove the limit per second.")] = False
@@ -78,12 +76,12 @@ class Taken:
         names = [name for name, is_set in flags.items() if is_set]
         for name in names:
             if name in given:
-                raise InvalidInput(name, "give it or take it away, not both")
+                raise InvalidInput(name, "set it or remove it, not both")
         return dict.fromkeys(names)
 
 
-GIVEN = Given()
-TAKEN = Taken()
+FLAGS = EndpointFlags()
+REMOVED = RemovedOptions()
 
 
 async def add(
@@ -91,7 +89,7 @@ async def add(
     url: str,
     /,
     *,
-    given: Given = GIVEN,
+    flags: EndpointFlags = FLAGS,
     secret: NewSecret = None,
     common: Common = COMMON,
 ) -> None:
@@ -104,9 +102,9 @@ async def add(
     url
         Where its deliveries are sent, as https://example.org/hook.
     """
-    details = given.details() | {"headers": each_once(pairs(given.headers))}
+    details = flags.details() | {"headers": each_once(pairs(flags.headers))}
     own = secret_of(secret)
-    async with books(common, create=True) as app:
+    async with backend(common, create=True) as app:
         added = await app.endpoints.add(name, url, secret=own, **details)
     show_once(added, f"{name} added", own is None, common)
 
@@ -116,29 +114,29 @@ async def edit(
     /,
     *,
     url: Annotated[Text, Parameter(help="Where its deliveries are sent.")] = None,
-    given: Given = GIVEN,
-    taken: Taken = TAKEN,
+    flags: EndpointFlags = FLAGS,
+    removed: RemovedOptions = REMOVED,
     common: Common = COMMON,
 ) -> None:
     """Change options of an endpoint; each delivery uses them from its next attempt on."""
-    details = given.details()
-    details |= taken.limits(details)
+    details = flags.details()
+    details |= removed.limits(details)
     details |= {} if url is None else {"url": url}
-    more = each_once(pairs(given.headers))
-    if not (details or more or taken.no_header):
-        raise InvalidInput("options", "there is nothing to change; --help shows what can be")
-    changes = dict.fromkeys(taken.no_header) | more
-    async with books(common) as app:
+    headers = each_once(pairs(flags.headers))
+    if not (details or headers or removed.no_header):
+        raise InvalidInput("options", "there is nothing to change; see --help")
+    changes = dict.fromkeys(removed.no_header) | headers
+    async with backend(common) as app:
         endpoint = await _edited(app, name, changes, details)
     answer(common.json, endpoint, lambda: f"{name} edited, version {endpoint.version}")
 
 
 async def _edited(
-    app: Books, name: str, changes: Mapping[str, str | None], details: Mapping[str, Any]
+    app: Backend, name: str, changes: Mapping[str, str | None], details: Mapping[str, Any]
 ) -> Endpoint:
     try:
         return await app.endpoints.edit(name, header_changes=changes, **details)
     except InvalidInput as error:
         # Here the flag that removes headers has another name.
-        said = {"header_changes": "no_header"}.get(error.field, error.field)
-        raise InvalidInput(said, error.problem) from error
+        flag = {"header_changes": "no_header"}.get(error.field, error.field)
+        raise InvalidInput(flag, error.problem) from error

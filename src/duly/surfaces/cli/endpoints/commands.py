@@ -16,9 +16,9 @@ from duly.surfaces.cli.endpoints.describe import listed, shown, state_in_words
 from duly.surfaces.cli.endpoints.recover import recover
 from duly.surfaces.cli.endpoints.rotation import reseal, rotate
 from duly.surfaces.cli.endpoints.trial import try_out
-from duly.surfaces.cli.terminal.confirmation import Yes, agreed
-from duly.surfaces.cli.terminal.flags import COMMON, After, Books, Common, Why, books
-from duly.surfaces.cli.terminal.output import answer, answer_page, talk
+from duly.surfaces.cli.terminal.confirmation import Yes, confirmed
+from duly.surfaces.cli.terminal.flags import COMMON, After, Backend, Common, Why, backend
+from duly.surfaces.cli.terminal.output import answer, answer_page, print_message
 
 LOOK_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 90.0
@@ -38,7 +38,7 @@ async def list_(
 ) -> None:
     """List endpoints by name, with the number of deliveries that wait for each."""
     checked_limit(limit)
-    async with books(common) as app:
+    async with backend(common) as app:
         found = await app.endpoints.list(after=after, limit=limit + 1)
     page = found[:limit]
     next_name = page[-1].name if len(found) > limit else None
@@ -48,7 +48,7 @@ async def list_(
 @commands.command
 async def show(name: str, /, *, common: Common = COMMON) -> None:
     """Show one endpoint: its state, circuit, limits and plan, and which keys seal its secrets."""
-    async with books(common) as app:
+    async with backend(common) as app:
         found = await app.endpoints.get(name)
     # No command prints the values of a URL's query: they may be credentials.
     found = msgspec.structs.replace(found, url=shown_url(found.url))
@@ -68,14 +68,14 @@ async def pause(
     common: Common = COMMON,
 ) -> None:
     """Let its deliveries wait until it is resumed; attempts under way continue."""
-    async with books(common) as app:
+    async with backend(common) as app:
         _print(await app.endpoints.pause(name, reason), common)
 
 
 @commands.command
 async def resume(name: str, /, *, common: Common = COMMON) -> None:
     """Send its deliveries again after it was paused or disabled, or its circuit opened."""
-    async with books(common) as app:
+    async with backend(common) as app:
         _print(await app.endpoints.resume(name), common)
 
 
@@ -96,14 +96,14 @@ async def remove(
     *,
     cancel_waiting: Annotated[
         bool,
-        Parameter(negative=(), help="Cancel deliveries that wait for it; else it is refused."),
+        Parameter(negative=(), help="Cancel deliveries that wait for it."),
     ] = False,
     yes: Yes = False,
     common: Common = COMMON,
 ) -> None:
     """Remove an endpoint that nothing waits for, and that no schedule sends to."""
-    async with books(common) as app:
-        removed = yes or await _agreed(app, name, cancel_waiting)
+    async with backend(common) as app:
+        removed = yes or await _confirmed(app, name, cancel_waiting)
         if removed and cancel_waiting:
             await _remove_with_all(app, name)
         elif removed:
@@ -112,18 +112,18 @@ async def remove(
     answer(common.json, document, lambda: f"{name} {'removed' if removed else 'kept'}")
 
 
-async def _agreed(app: Books, name: str, cancel_waiting: bool) -> bool:
+async def _confirmed(app: Backend, name: str, cancel_waiting: bool) -> bool:
     found = await app.endpoints.get(name)
     waiting = found.waiting + found.under_way
-    fate = "; they are cancelled" if cancel_waiting and waiting else ""
-    return agreed(
+    cancelled = "; they are cancelled" if cancel_waiting and waiting else ""
+    return confirmed(
         f"{name} sends to {shown_url(found.url)}, and {waiting} deliveries "
-        f"wait for it{fate}.\nRemove it for good?"
+        f"wait for it{cancelled}.\nRemove it for good?"
     )
 
 
-async def _remove_with_all(app: Books, name: str) -> None:
-    """Remove it with what waits, once what is under way has ended."""
+async def _remove_with_all(app: Backend, name: str) -> None:
+    """Remove it with its waiting deliveries, after attempts under way have ended."""
     until = app.clock.monotonic() + LONGEST_WAIT_SECONDS
     while True:
         try:
@@ -133,6 +133,8 @@ async def _remove_with_all(app: Books, name: str) -> None:
             under_way = (await app.endpoints.get(name)).under_way
             if not under_way or app.clock.monotonic() > until:
                 raise
-        talk(f"it is paused, and {under_way} deliveries are under way; waiting for them to end")
+        print_message(
+            f"it is paused, and {under_way} deliveries are under way; waiting for them to end"
+        )
         while (await app.endpoints.get(name)).under_way and app.clock.monotonic() <= until:
             await app.clock.sleep(LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""`duly endpoints recover`: try an endpoint's dead letters again, as fast as it can take them."""
+"""`duly endpoints recover`: retry an endpoint's dead letters, at a given rate."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.domain.endpoints.endpoint import CHECKS, why_shut
-from duly.surfaces.cli.terminal.bulk import BULK, Bulk, Rate, carry_out, whereabouts
-from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
-from duly.surfaces.cli.terminal.output import answer, cell, talk
+from duly.surfaces.cli.terminal.bulk import BULK, Bulk, Rate, run_bulk, store_flags
+from duly.surfaces.cli.terminal.flags import COMMON, Backend, Common, backend
+from duly.surfaces.cli.terminal.output import answer, cell, print_message
 from duly.surfaces.cli.terminal.times import moment_or_ago
 
 Since = Annotated[
@@ -30,22 +30,22 @@ async def recover(
     bulk: Bulk = BULK,
     common: Common = COMMON,
 ) -> None:
-    """Try an endpoint's dead letters again, with all their attempts; safe to stop and repeat."""
+    """Retry an endpoint's dead letters with all their attempts; safe to stop and repeat."""
     CHECKS["rate"](rate)
-    async with books(common) as app:
+    async with backend(common) as app:
         now = app.clock.now()
         begin = moment_or_ago("since", since, now)
         end = None if until is None else moment_or_ago("until", until, now)
         dead, retried = await app.endpoints.count_dead(name, begin, end), 0
-        question = f"{name} has {dead} dead letters since {cell(begin)}.\nTry them again?"
-        if bulk.wants(dead, question):
+        question = f"{name} has {dead} dead letters since {cell(begin)}.\nRetry them?"
+        if bulk.should_run(dead, question):
             moves = app.endpoints.recover(name, begin, rate=rate, until=end)
             command = ["endpoints", "recover", name, "--since", begin.isoformat()]
             command += [] if end is None else ["--until", end.isoformat()]
             command += [] if rate is None else ["--rate", f"{rate:g}"]
-            command += whereabouts(common)
-            retried = (await carry_out("retrying", dead, moves, command)).moved
-            await _say_if_they_wait(app, name)
+            command += store_flags(common)
+            retried = (await run_bulk("retrying", dead, moves, command)).moved
+            await _print_why_they_wait(app, name)
     document = {
         "name": name,
         "since": begin,
@@ -57,7 +57,7 @@ async def recover(
     answer(common.json, document, lambda: text)
 
 
-async def _say_if_they_wait(app: Books, name: str) -> None:
+async def _print_why_they_wait(app: Backend, name: str) -> None:
     why = why_shut(name, await app.endpoints.get(name))
     if why is not None:
-        talk(f"they wait: {why}")
+        print_message(f"they wait: {why}")

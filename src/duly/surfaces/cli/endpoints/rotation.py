@@ -1,4 +1,4 @@
-"""`duly endpoints rotate` and `reseal`: new secrets, and a new key for old ones."""
+"""`duly endpoints rotate` and `reseal`: replace secrets, or the key that encrypts them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from duly.errors import BadSetting, InvalidInput
 from duly.records.endpoint import EndpointWithSecret
 from duly.surfaces.cli.terminal.delivery_options import STDIN, bytes_of
 from duly.surfaces.cli.terminal.exit_codes import FAILED
-from duly.surfaces.cli.terminal.flags import COMMON, Common, books, client
-from duly.surfaces.cli.terminal.output import answer, cell, talk
+from duly.surfaces.cli.terminal.flags import COMMON, Common, backend, client
+from duly.surfaces.cli.terminal.output import answer, cell, print_message
 from duly.vault import CannotOpen
 
 PAGE = 1000
@@ -24,13 +24,13 @@ NewSecret = Annotated[
     Parameter(
         allow_leading_hyphen=True,
         help="whsec_..., if it has one already; better @file or - (stdin), since other users of "
-        "this machine can see flags. Without it one is made.",
+        "this machine can see flags. By default one is generated.",
     ),
 ]
 
 
 def secret_of(given: str | None) -> str | None:
-    """The secret itself, a @file's, or the one that comes from stdin."""
+    """The secret itself, or the content of a @file or stdin."""
     if given is None or not (given == STDIN or given.startswith("@")):
         return given
     return bytes_of("secret", given.removeprefix("@")).decode(errors="replace").strip()
@@ -41,33 +41,33 @@ async def rotate(
     /,
     *,
     overlap: Annotated[
-        str, Parameter(help="How long it signs with the old secret too, at most 30d.")
+        str, Parameter(help="How long requests are signed with the old secret too, at most 30d.")
     ] = "24h",
     secret: NewSecret = None,
     common: Common = COMMON,
 ) -> None:
-    """Give an endpoint a new secret and print it, once; for a while the old one signs as well."""
+    """Give an endpoint a new secret and print it, once; the old one stays valid for a while."""
     given, span = secret_of(secret), duration("overlap", overlap)
-    async with books(common) as app:
+    async with backend(common) as app:
         rotated = await app.endpoints.rotate(name, secret=given, overlap=span)
     show_once(rotated, f"{name} rotated", given is None, common)
     old = [each.signs_until for each in rotated.secrets if each.signs_until is not None]
     if old:
-        talk(f"the old secret is signed with too, until {cell(max(old))}")
+        print_message(f"requests are signed with the old secret too, until {cell(max(old))}")
 
 
 def show_once(found: EndpointWithSecret, done: str, is_new: bool, common: Common) -> None:
-    """Print the endpoint, for people only its secret if that is new: it is not shown again."""
+    """Print the endpoint; as text, only its secret if that was generated."""
     answer(common.json, found, lambda: found.secret if is_new else done)
     if is_new:
-        talk(f"{done}; its secret is not shown again: give it to the receiver")
+        print_message(f"{done}; its secret is not shown again: give it to the receiver")
 
 
 async def reseal(
     name: str | None = None,
     /,
     *,
-    all: Annotated[bool, Parameter(negative=(), help="Of everything.")] = False,
+    all: Annotated[bool, Parameter(negative=(), help="All endpoints, and plain URLs.")] = False,
     common: Common = COMMON,
 ) -> int:
     """Encrypt secrets and headers with the first key of DULY_SECRET_KEY.
@@ -78,9 +78,7 @@ async def reseal(
         raise InvalidInput("name", "give an endpoint's name, or --all")
     async with client(common) as app:
         if not app.settings.secret_key:
-            raise BadSetting(
-                "secret_key", "there is none to seal with; `openssl rand -base64 32` makes one"
-            )
+            raise BadSetting("secret_key", "it is not set; `openssl rand -base64 32` prints a key")
         pages = app.store.endpoints.page
         names = [each.name async for each in every_endpoint(pages)] if name is None else [name]
         resealed, failed = await _resealed(app, names)
@@ -93,9 +91,9 @@ async def reseal(
     answer(common.json, document, lambda: f"{len(resealed)} of {len(names)} resealed")
     for kind, count in counts.items():
         if count:
-            talk(f"{count} {kind} to plain URLs resealed")
+            print_message(f"{count} {kind} to plain URLs resealed")
     for each, problem in failed.items():
-        talk(f"{each}: {problem}")
+        print_message(f"{each}: {problem}")
     return FAILED if failed else 0
 
 
@@ -111,7 +109,7 @@ async def every_endpoint(
 
 
 async def _resealed(app: App, names: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Those that needed it, and those that could not be, with why; one stops no other."""
+    """The names that were resealed, and those that failed with the reason."""
     resealed, failed = [], {}
     for name in names:
         try:

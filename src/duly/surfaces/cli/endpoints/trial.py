@@ -1,4 +1,4 @@
-"""`duly endpoints test`: send something there at once, and see what comes back."""
+"""`duly endpoints test`: send a test request at once, and show the answer."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from duly.records.endpoint import Endpoint, EndpointTest
 from duly.surfaces.cli.endpoints.describe import next_commands
 from duly.surfaces.cli.terminal.delivery_options import Payload, content_of
 from duly.surfaces.cli.terminal.exit_codes import FAILED
-from duly.surfaces.cli.terminal.flags import COMMON, Common, books
-from duly.surfaces.cli.terminal.output import answer, facts, talk
+from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
+from duly.surfaces.cli.terminal.output import answer, facts, print_message
 
 
 async def try_out(name: str, /, *, data: Payload = None, common: Common = COMMON) -> int:
-    """Send something to an endpoint at once, in any state; exit 1 if it failed.
+    """Send a test request to an endpoint at once, in any state; exit 1 if it failed.
 
-    It is signed as any delivery is, and nothing is stored.
+    It is signed like any delivery, and nothing is stored.
 
     Parameters
     ----------
     data
-        JSON, sent as it is; @file reads it from there, - from stdin. Without it: a test message.
+        JSON, sent unchanged; @file reads it from a file, - from stdin. Default: a test message.
     """
     content = content_of(data)
-    async with books(common) as app:
+    async with backend(common) as app:
         endpoint = await app.endpoints.get(name)
         found = await app.endpoints.test(name, content)
     answer(common.json, found, lambda: _described(found))
     if found.ok:
-        _say_how_to_go_on(endpoint)
+        _print_next_command(endpoint)
     return 0 if found.ok else FAILED
 
 
@@ -38,7 +38,7 @@ def _described(found: EndpointTest) -> str:
     return facts(msgspec.structs.asdict(found) | shown)
 
 
-def _say_how_to_go_on(endpoint: Endpoint) -> None:
+def _print_next_command(endpoint: Endpoint) -> None:
     commands = next_commands(endpoint)
     if commands:
-        talk(f"its deliveries still wait; to let them go: {commands[-1]}")
+        print_message(f"its deliveries still wait; to send them: {commands[-1]}")

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
-from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
 from duly.surfaces.cli.terminal.listing import Columns, answer_list
 
 All = Annotated[bool, Parameter(name="--all", negative="", help="Also cleared ones.")]
@@ -21,6 +21,6 @@ commands = App(name="alerts", help="List alerts.")
 async def list_(*, every: All = False, limit: Limit = 50, common: Common = COMMON) -> None:
     """List active alerts, oldest first; with --all also cleared ones, newest first."""
     most = checked_limit(limit)
-    async with books(common) as app:
+    async with backend(common) as app:
         found = await app.alerts.list(limit=most) if every else await app.alerts.raised()
     answer_list(common, found[:most], COLUMNS)

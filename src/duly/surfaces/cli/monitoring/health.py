@@ -21,7 +21,7 @@ LONGEST_SECONDS = 10.0
 """How long the whole answer may take."""
 LONGEST_ANSWER = 64 << 10
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
-"""A server that listens on all addresses is asked on loopback."""
+"""A server that listens on all addresses is called on loopback."""
 
 
 def health(
@@ -41,15 +41,15 @@ def health(
     """
     url = _url(load({"server": server}, os.environ))
     path = "/ready" if ready else "/health"
-    reply = asyncio.run(_asked(url, Request(method="GET", path=path)))
-    well = reply.status == 200
-    found = {"ok": well, "status": reply.status, "answer": _answer(reply.body)}
+    reply = asyncio.run(_reply(url, Request(method="GET", path=path)))
+    ok = reply.status == 200
+    found = {"ok": ok, "status": reply.status, "answer": _answer(reply.body)}
     place = f"{shown_url(url)}{path}"
-    answer(json, found, lambda: f"{'ok' if well else 'not ok'}: {place} answers {reply.status}")
-    return 0 if well else FAILED
+    answer(json, found, lambda: f"{'ok' if ok else 'not ok'}: {place} answers {reply.status}")
+    return 0 if ok else FAILED
 
 
-async def _asked(url: str, request: Request) -> Reply:
+async def _reply(url: str, request: Request) -> Reply:
     pool = Pool(url, longest=LONGEST_ANSWER)
     try:
         async with asyncio.timeout(LONGEST_SECONDS):

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from duly.domain.time.durations import duration
 from duly.records.stats import FailureStats, OldestWaiting, Poison, Retries, Series
-from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
 from duly.surfaces.cli.terminal.output import answer, cell, facts, fields, table
 from duly.surfaces.cli.terminal.times import moment
 
@@ -22,20 +22,20 @@ Since = Annotated[
 
 
 Over = Annotated[
-    bool, Parameter(name="--series", negative="", help="What happened, step by step, instead.")
+    bool, Parameter(name="--series", negative="", help="Show counts over time instead.")
 ]
 
 
 async def stats(*, since: Since = "24h", series: Over = False, common: Common = COMMON) -> None:
     """Show failures: attempts, reasons, retries, poison, blocked and paused streams."""
     wanted = _since(since)
-    async with books(common) as app:
+    async with backend(common) as app:
         if series:
             steps = await app.stats.series(wanted, step=_step(wanted, app.clock.now()))
             answer(common.json, steps, lambda: _steps(steps))
         else:
             found = await app.stats(wanted)
-            answer(common.json, found, lambda: facts(_told(found)))
+            answer(common.json, found, lambda: facts(_facts(found)))
 
 
 def _step(since: datetime | timedelta, now: datetime) -> timedelta:
@@ -56,7 +56,7 @@ def _since(text: str) -> datetime | timedelta:
     return moment("since", text) if "T" in text or ":" in text else duration("since", text)
 
 
-def _told(found: FailureStats) -> dict[str, Any]:
+def _facts(found: FailureStats) -> dict[str, Any]:
     capped = [f"{each} (the newest {found.counted_up_to} only)" for each in found.capped]
     return fields(found) | {
         "counted_up_to": None,

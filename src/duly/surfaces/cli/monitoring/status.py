@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from duly.records.status import BacklogStatus, Status
-from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
 from duly.surfaces.cli.terminal.output import answer, cell, counted, facts, fields
 from duly.surfaces.cli.terminal.times import spelled
 
 
 async def status(*, common: Common = COMMON) -> None:
     """Show workers, pending, dead and late deliveries, how fast those drain, and what is next."""
-    async with books(common) as app:
+    async with backend(common) as app:
         found = await app.stats.status()
-    answer(common.json, found, lambda: facts(_told(found)))
+    answer(common.json, found, lambda: facts(_facts(found)))
 
 
-def _told(found: Status) -> dict[str, Any]:
+def _facts(found: Status) -> dict[str, Any]:
     late, most = found.recovering, found.counted_up_to
     return fields(found) | {
         "counted_up_to": None,

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from duly.records.status import Top
 from duly.safe_text import visible
 from duly.signals import listen_for_signals
-from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Backend, Common, backend
 from duly.surfaces.cli.terminal.output import answer, cell, counted, facts, table
 from duly.surfaces.cli.terminal.times import spelled
 
@@ -24,7 +24,7 @@ TOP_COLUMNS = ("worker", "busy", "handlers")
 
 async def top(*, common: Common = COMMON) -> None:
     """Watch rates, due deliveries and workers; press q to quit. Without a terminal: print once."""
-    async with books(common) as app:
+    async with backend(common) as app:
         if common.json or not (sys.stdout.isatty() and sys.stdin.isatty()):
             found = await app.stats.top()
             answer(common.json, found, lambda: screen(found))
@@ -54,11 +54,11 @@ def _due(found: Top) -> str:
         return "nothing"
     waits = (found.at - found.oldest_due_at).total_seconds()
     since = cell(found.oldest_due_at)
-    many = counted(found.due, found.counted_up_to)
-    return f"{many}, the oldest since {since} ({spelled(max(0.0, round(waits, 1)))})"
+    count = counted(found.due, found.counted_up_to)
+    return f"{count}, the oldest since {since} ({spelled(max(0.0, round(waits, 1)))})"
 
 
-async def _watch(app: Books) -> None:
+async def _watch(app: Backend) -> None:
     from rich.live import Live
     from rich.text import Text
 
@@ -69,7 +69,7 @@ async def _watch(app: Books) -> None:
         Live(Text(""), screen=True, auto_refresh=False) as live,
     ):
         while not leave.is_set():
-            shown = f"{screen(await app.stats.top())}\n\nq leaves"
+            shown = f"{screen(await app.stats.top())}\n\npress q to quit"
             live.update(Text(visible(shown)), refresh=True)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):

@@ -17,7 +17,7 @@ from duly.signals import listen_for_signals
 from duly.surfaces.cli.receiving.received import Inbox, Received, shown
 from duly.surfaces.cli.receiving.secret import Secret, given_secret
 from duly.surfaces.cli.terminal.invocation import called
-from duly.surfaces.cli.terminal.output import answer, talk
+from duly.surfaces.cli.terminal.output import answer, print_message
 
 LEAST_STATUS, MOST_STATUS = 200, 599
 MOST_FAILURES = 99
@@ -34,7 +34,7 @@ class Answers:
     fail: Annotated[
         str | None,
         Parameter(
-            help="Answers before that, for each id: a number of 503s, as in 2, or statuses, as in "
+            help="The first answers to each id: a number of 503s, as in 2, or statuses, as in "
             "500,429."
         ),
     ] = None
@@ -80,15 +80,15 @@ async def listen(
     queue: asyncio.Queue[Received | None] = asyncio.Queue()
     with listen_for_signals(lambda: queue.put_nowait(None)):
         async with open_port(inbox, queue.put_nowait, host, port) as url:
-            talk(_announced(host, url, bool(secrets), load({}, os.environ)))
+            print_message(_announced(host, url, bool(secrets), load({}, os.environ)))
             while (received := await queue.get()) is not None:
                 answer(json, received, partial(shown, received))
 
 
 def _announced(host: str, url: str, checking: bool, settings: Settings) -> str:
-    filed = {name for name, origin in settings.origins.items() if origin == "duly.toml"}
-    allow = "" if "egress_allow" in filed else f"DULY_EGRESS_ALLOW={host} "
-    sign = "DULY_WEBHOOK_SECRET=whsec_... " if checking and "webhook_secret" not in filed else ""
+    in_file = {name for name, origin in settings.origins.items() if origin == "duly.toml"}
+    allow = "" if "egress_allow" in in_file else f"DULY_EGRESS_ALLOW={host} "
+    sign = "DULY_WEBHOOK_SECRET=whsec_... " if checking and "webhook_secret" not in in_file else ""
     checked = "checks signatures" if checking else f"checks no signatures ({SECRET_MISSING})"
     return (
         f"duly listens on {url} and {checked}; press Ctrl-C to stop.\n"

@@ -20,7 +20,7 @@ MOST_REMEMBERED = 10_000
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):
-    """One request; `verified` is null without a secret, `why` says why it is false."""
+    """One request; `verified` is null without a secret, `why` is the reason if it is false."""
 
     at: datetime
     method: str

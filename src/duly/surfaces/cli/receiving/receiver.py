@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from duly.surfaces.cli.receiving.received import Inbox, Received
-from duly.surfaces.cli.terminal.output import cell, talk
+from duly.surfaces.cli.terminal.output import cell, print_message
 from duly.surfaces.process.addresses import bound, url_of
 from duly.system import SystemClock
 
@@ -23,15 +23,15 @@ async def open_port(
     inbox: Inbox, on_received: Callable[[Received], None], host: str, port: int
 ) -> AsyncIterator[str]:
     """Receive requests while the block runs; it yields the URL. CannotListen if it is in use."""
-    taken = bound(host, port)
+    listener = bound(host, port)
     runner = _runner(inbox, on_received)
     try:
         await runner.setup()
-        await web.SockSite(runner, taken).start()
-        yield url_of(host, taken)
+        await web.SockSite(runner, listener).start()
+        yield url_of(host, listener)
     finally:
         await runner.cleanup()
-        taken.close()
+        listener.close()
 
 
 def _runner(inbox: Inbox, on_received: Callable[[Received], None]) -> web.AppRunner:
@@ -49,14 +49,14 @@ def _runner(inbox: Inbox, on_received: Callable[[Received], None]) -> web.AppRun
     return web.AppRunner(
         application,
         access_log=None,
-        logger=_trouble(),
+        logger=_logger(),
         # The signature is of the bytes as received, compressed or not.
         auto_decompress=False,
         shutdown_timeout=GOODBYE_SECONDS,
     )
 
 
-def _trouble() -> logging.Logger:
+def _logger() -> logging.Logger:
     """The server's log as single lines: an invalid request needs no traceback."""
     logger = logging.getLogger("duly.listen")
     logger.handlers[:], logger.propagate = [_Line()], False
@@ -66,4 +66,4 @@ def _trouble() -> logging.Logger:
 class _Line(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        talk(cell(f"{record.getMessage()}: {error!r}" if error else record.getMessage()))
+        print_message(cell(f"{record.getMessage()}: {error!r}" if error else record.getMessage()))

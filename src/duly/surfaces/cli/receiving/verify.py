@@ -83,7 +83,7 @@ def verify(
 def _needed(flag: str | None) -> str:
     secret = given_secret(flag)
     if not secret:
-        raise InvalidInput("secret", "there is none; set DULY_WEBHOOK_SECRET or give --secret")
+        raise InvalidInput("secret", "it is missing; set DULY_WEBHOOK_SECRET or give --secret")
     return secret
 
 
@@ -92,10 +92,10 @@ def _id_of(check: _Check, body: bytes) -> str:
         return check.id_of(body)
     except SignatureRefused as error:
         if body.endswith(b"\n") and _is_right(check, body[:-1]):
-            # Editors and echo add it, and then it looks as if the secret were wrong.
+            # Editors and echo add a newline, and the error would suggest a wrong secret.
             raise SignatureRefused(
-                "the body has a newline at its end that was not signed; remove it, as with "
-                "printf in place of echo"
+                "the body has a newline at its end that was not signed; remove it, for example "
+                "with printf instead of echo"
             ) from error
         raise
 

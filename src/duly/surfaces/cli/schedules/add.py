@@ -20,9 +20,9 @@ from duly.surfaces.cli.terminal.delivery_options import (
     content_of,
     target_of,
 )
-from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
 from duly.surfaces.cli.terminal.moments import local
-from duly.surfaces.cli.terminal.output import answer, facts, talk
+from duly.surfaces.cli.terminal.output import answer, facts, print_message
 from duly.surfaces.cli.terminal.times import moment
 
 Text = str | None
@@ -56,13 +56,11 @@ class When:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Choices:
+class ScheduleFlags:
     """The options of a schedule."""
 
-    catch_up: Annotated[Text, Parameter(help=f"What a downtime missed: {', '.join(CatchUp)}.")] = (
-        None
-    )
-    window: Annotated[Text, Parameter(help="Skip what was missed earlier, as in 6h.")] = None
+    catch_up: Annotated[Text, Parameter(help=f"Missed occurrences: {', '.join(CatchUp)}.")] = None
+    window: Annotated[Text, Parameter(help="Skip those missed earlier, as in 6h.")] = None
     cap: Annotated[int | None, Parameter(help="Deliver at most this many missed ones.")] = None
     overlap: Annotated[
         Text, Parameter(help=f"While an earlier one is unfinished: {', '.join(Overlap)}.")
@@ -71,7 +69,7 @@ class Choices:
     end: Annotated[Text, Parameter(help="Nothing after.")] = None
     max_runs: Annotated[int | None, Parameter(help="End after this many occurrences.")] = None
     jitter: Annotated[Text, Parameter(help="Delay each by up to this long, as in 5m.")] = None
-    expires_after: Annotated[Text, Parameter(help="Cancel what has not started by then.")] = None
+    expires_after: Annotated[Text, Parameter(help="Cancel those not started by then.")] = None
     retry: RetryText = None
     priority: Annotated[int | None, Parameter(help="9 goes first, 1 last.")] = None
     stream: StreamName = None
@@ -88,7 +86,7 @@ class Choices:
 
 
 WHEN = When()
-CHOICES = Choices()
+FLAGS = ScheduleFlags()
 
 
 async def add(
@@ -98,10 +96,10 @@ async def add(
     /,
     *,
     when: When = WHEN,
-    choices: Choices = CHOICES,
+    flags: ScheduleFlags = FLAGS,
     common: Common = COMMON,
 ) -> None:
-    """Create a schedule, or change the one of that name; the same again changes nothing.
+    """Create a schedule, or change the one of that name; safe to repeat.
 
     An option that is not given is reset to its default.
 
@@ -110,17 +108,17 @@ async def add(
     name
         Its name.
     target
-        The handler that it delivers to, a URL, or endpoint:NAME.
+        A handler, a URL, or endpoint:NAME.
     payload
-        JSON, passed on as it is; @file reads it from there, - from stdin. Without it: schedule
-        and moment.
+        JSON, stored unchanged; @file reads it from a file, - from stdin. Default: schedule and
+        moment.
     """
-    rule, options = when.rule(), choices.options()
+    rule, options = when.rule(), flags.options()
     content = content_of(payload)
-    async with books(common, create=True) as app:
+    async with backend(common, create=True) as app:
         declared = await app.schedules.declare(name, rule, target_of(target), content, **options)
     found = upcoming_runs(rule, [declared.next_at] if declared.next_at else [])
-    _remark(declared, found)
+    _print_surprises(declared, found)
     answer(common.json, declared, lambda: _text(declared, found))
 
 
@@ -131,10 +129,10 @@ def _text(declared: DeclaredSchedule, found: list[UpcomingRun]) -> str:
     return facts(shown)
 
 
-def _remark(declared: DeclaredSchedule, found: list[UpcomingRun]) -> None:
-    """Mention what people would not expect."""
+def _print_surprises(declared: DeclaredSchedule, found: list[UpcomingRun]) -> None:
+    """Point out a moved time, or one that has passed."""
     if found and found[0].shifted:
         zone, shown = declared.rule.tz, found[0].local
-        talk(f"the clock in {zone} skips the time that was named; it was moved to {shown:%H:%M}")
+        print_message(f"the clock in {zone} skips this time; it was moved to {shown:%H:%M}")
     if declared.change == "created" and declared.rule.at and declared.runs and not found:
-        talk("its moment has passed, so it goes out now")
+        print_message("its moment has passed, so it is due now")

@@ -1,4 +1,4 @@
-"""`duly schedules backfill`: make what a range of the past should have had and has not."""
+"""`duly schedules backfill`: create the missing occurrences of a past range."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from duly.domain.schedules.schedule import BACKFILL_SLICE
 from duly.errors import InvalidInput
 from duly.records.schedule import Backfilled
 from duly.surfaces.cli.terminal.bulk import STOPS, stoppable, stopped_after
-from duly.surfaces.cli.terminal.confirmation import Yes, agreed
-from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
-from duly.surfaces.cli.terminal.output import answer, progress, talk
+from duly.surfaces.cli.terminal.confirmation import Yes, confirmed
+from duly.surfaces.cli.terminal.flags import COMMON, Backend, Common, backend
+from duly.surfaces.cli.terminal.output import answer, print_message, progress
 from duly.surfaces.cli.terminal.times import moment
 
 
@@ -39,47 +39,49 @@ async def backfill(
     /,
     *,
     span: Span,
-    dry_run: Annotated[bool, Parameter(negative=(), help="Count, and make nothing.")] = False,
+    dry_run: Annotated[bool, Parameter(negative=(), help="Only count; create nothing.")] = False,
     yes: Yes = False,
     common: Common = COMMON,
 ) -> None:
-    """Make what a range of the past should have had, due now; safe to stop and to repeat.
+    """Create the missing occurrences of a past range, due now; safe to stop and repeat.
 
-    What was made already, by the plan or an earlier backfill, is passed over.
+    Occurrences that exist already are skipped.
     """
     begin, end = span.moments()
-    async with books(common) as app:
-        many, made = await _count(app, name, begin, end), 0
-        if many and not dry_run and (yes or _agreed(name, many)):
-            made = await _make(app, name, begin, end, many)
-    text = f"{many} moments" if dry_run else f"{made} of {many} made"
-    answer(common.json, Backfilled(many, made), lambda: text)
+    async with backend(common) as app:
+        count, made = await _count(app, name, begin, end), 0
+        if count and not dry_run and (yes or _confirmed(name, count)):
+            made = await _make(app, name, begin, end, count)
+    text = f"{count} moments" if dry_run else f"{made} of {count} made"
+    answer(common.json, Backfilled(count, made), lambda: text)
 
 
-async def _count(app: Books, name: str, begin: datetime, end: datetime) -> int:
+async def _count(app: Backend, name: str, begin: datetime, end: datetime) -> int:
     try:
         return await app.schedules.count_backfill(name, begin, end)
     except InvalidInput as error:
-        # The same moments have other names here.
-        said = {"start": "from", "end": "to"}.get(error.field, error.field)
-        raise InvalidInput(said, error.problem.replace("start <= end", "from <= to")) from error
+        # The flags have other names than the arguments.
+        flag = {"start": "from", "end": "to"}.get(error.field, error.field)
+        raise InvalidInput(flag, error.problem.replace("start <= end", "from <= to")) from error
 
 
-def _agreed(name: str, many: int) -> bool:
-    return agreed(
-        f"{name} has {many} moments in that range; those not yet made become due now.\nMake them?",
+def _confirmed(name: str, count: int) -> bool:
+    return confirmed(
+        f"{name} has {count} moments in that range; missing ones become due now.\nCreate them?",
         "--yes, or --dry-run to only count",
     )
 
 
-async def _make(app: Books, name: str, begin: datetime, end: datetime, many: int) -> int:
+async def _make(app: Backend, name: str, begin: datetime, end: datetime, total: int) -> int:
     made = 0
     try:
-        with progress("making", many) as advance:
+        with progress("creating", total) as advance:
             async for count in stoppable(app.schedules.backfill(name, begin, end)):
                 made += count
                 advance(BACKFILL_SLICE)
     except STOPS as stop:
-        talk(f"stopped after {stopped_after(made, stop)}; the same command makes the rest")
+        print_message(
+            f"stopped after {stopped_after(made, stop)}; the same command creates the rest"
+        )
         raise
     return made

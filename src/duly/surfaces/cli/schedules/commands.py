@@ -12,10 +12,18 @@ from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.schedules.add import add
 from duly.surfaces.cli.schedules.backfill import backfill
 from duly.surfaces.cli.schedules.explain import explain
-from duly.surfaces.cli.terminal.confirmation import Yes, agreed
-from duly.surfaces.cli.terminal.flags import COMMON, After, Common, Why, books
+from duly.surfaces.cli.terminal.confirmation import Yes, confirmed
+from duly.surfaces.cli.terminal.flags import COMMON, After, Common, Why, backend
 from duly.surfaces.cli.terminal.moments import Count, listed
-from duly.surfaces.cli.terminal.output import answer, answer_page, cell, facts, items, table, talk
+from duly.surfaces.cli.terminal.output import (
+    answer,
+    answer_page,
+    cell,
+    facts,
+    items,
+    print_message,
+    table,
+)
 from duly.surfaces.cli.terminal.retry_plans import plan_in_words
 from duly.surfaces.cli.terminal.times import spelled
 
@@ -37,7 +45,7 @@ commands = App(name="schedules", help="List, show, add, pause, trigger and backf
 async def list_(*, after: After = "", limit: Limit = 50, common: Common = COMMON) -> None:
     """List schedules by name."""
     checked_limit(limit)
-    async with books(common) as app:
+    async with backend(common) as app:
         found = await app.schedules.list(after=after, limit=limit + 1)
     page = found[:limit]
     next_name = page[-1].name if len(found) > limit else None
@@ -47,10 +55,10 @@ async def list_(*, after: After = "", limit: Limit = 50, common: Common = COMMON
 @commands.command
 async def show(name: str, /, *, common: Common = COMMON) -> None:
     """Show one schedule with all its options, its progress and its next moments."""
-    async with books(common) as app:
+    async with backend(common) as app:
         schedule = await app.schedules.get(name)
         found = await app.schedules.preview(name, SHOWN_MOMENTS)
-    _say_if_paused(schedule)
+    _warn_if_paused(schedule)
     answer(common.json, schedule, lambda: _shown(schedule, found))
 
 
@@ -59,12 +67,12 @@ commands.command(add)
 
 @commands.command
 async def pause(name: str, /, *, reason: Why = None, common: Common = COMMON) -> None:
-    """Make nothing until it is resumed; attempts in progress go on."""
-    async with books(common) as app:
+    """Create no deliveries until it is resumed; attempts in progress continue."""
+    async with backend(common) as app:
         before = await app.schedules.get(name)
         schedule = await app.schedules.pause(name, reason)
-    said = schedule.state if before.paused_at is None else "was paused already"
-    answer(common.json, schedule, lambda: f"{name} {said}")
+    state = schedule.state if before.paused_at is None else "was paused already"
+    answer(common.json, schedule, lambda: f"{name} {state}")
 
 
 @commands.command
@@ -73,26 +81,26 @@ async def resume(
     /,
     *,
     from_pause: Annotated[
-        bool, Parameter(negative=(), help="Catch up what was missed, by its catch-up rule.")
+        bool, Parameter(negative=(), help="Deliver missed occurrences by its catch-up rule.")
     ] = False,
     common: Common = COMMON,
 ) -> None:
-    """Go on from now; what was missed during the pause is not made."""
-    async with books(common) as app:
+    """Continue from now; occurrences missed during the pause are skipped."""
+    async with backend(common) as app:
         before = await app.schedules.get(name)
         schedule = await app.schedules.resume(name, from_pause=from_pause)
     upcoming = cell(schedule.next_at) or "none"
-    said = f"was {schedule.state} already" if before.paused_at is None else schedule.state
-    answer(common.json, schedule, lambda: f"{name} {said}, next {upcoming}")
+    state = f"was {schedule.state} already" if before.paused_at is None else schedule.state
+    answer(common.json, schedule, lambda: f"{name} {state}, next {upcoming}")
 
 
 @commands.command
 async def remove(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> None:
-    """End a schedule; pending deliveries are cancelled, attempts in progress go on."""
-    async with books(common) as app:
+    """Remove a schedule; pending deliveries are cancelled, attempts in progress continue."""
+    async with backend(common) as app:
         schedule = await app.schedules.get(name)
-        said = f"{name} delivers to {schedule.target} {schedule.description}."
-        removed = yes or agreed(f"{said}\nRemove it for good?")
+        summary = f"{name} delivers to {schedule.target} {schedule.description}."
+        removed = yes or confirmed(f"{summary}\nRemove it for good?")
         if removed:
             await app.schedules.remove(name)
     text = f"{name} {'removed' if removed else 'kept'}"
@@ -101,8 +109,8 @@ async def remove(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> 
 
 @commands.command
 async def trigger(name: str, /, *, common: Common = COMMON) -> None:
-    """Make one delivery now, beside the plan, and print its id."""
-    async with books(common) as app:
+    """Create one extra delivery now and print its id."""
+    async with backend(common) as app:
         id = await app.schedules.trigger(name)
     answer(common.json, Triggered(id), lambda: id)
 
@@ -113,19 +121,19 @@ commands.command(backfill)
 @commands.command
 async def preview(name: str, /, *, count: Count = 5, common: Common = COMMON) -> None:
     """Show the next moments of a schedule."""
-    async with books(common) as app:
+    async with backend(common) as app:
         schedule = await app.schedules.get(name)
         found = await app.schedules.preview(name, count)
-    _say_if_paused(schedule)
+    _warn_if_paused(schedule)
     answer(common.json, items(found), lambda: listed(found, schedule.rule.tz))
 
 
 commands.command(explain)
 
 
-def _say_if_paused(schedule: Schedule) -> None:
+def _warn_if_paused(schedule: Schedule) -> None:
     if schedule.paused_at is not None:
-        talk("it is paused; these would be its moments if it were resumed now")
+        print_message("it is paused; these would be its moments if it were resumed now")
 
 
 def _listed(page: Sequence[ScheduleSummary]) -> str:

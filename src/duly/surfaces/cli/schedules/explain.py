@@ -1,4 +1,4 @@
-"""`duly schedules explain`: what a cron expression means, without any store."""
+"""`duly schedules explain`: the meaning of a cron expression; it needs no store."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from duly.surfaces.cli.terminal.moments import Count, listed
 from duly.surfaces.cli.terminal.output import answer, facts, fields
 from duly.system import SystemClock
 
-Tz = Annotated[str, Parameter(help="The zone whose clocks are meant, as in Europe/Oslo.")]
+Tz = Annotated[str, Parameter(help="The time zone, as in Europe/Oslo.")]
 
 
 def explain(expression: str, /, *, tz: Tz = "UTC", count: Count = 5, json: Json = False) -> None:
-    """Say what an expression means, and when it is next.
+    """Show what an expression means, and its next moments.
 
     Parameters
     ----------
     expression
-        Five fields, or six with seconds first; or such as @daily or "@every 90s".
+        Five fields, or six with seconds first; or a form like @daily or "@every 90s".
     """
     rule = cron(expression, tz)
     upcoming = upcoming_runs(rule, rule.preview(count, after=SystemClock().now()), tz)

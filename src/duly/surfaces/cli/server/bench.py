@@ -33,7 +33,7 @@ TARGET = "bench.nothing"
 PRODUCERS = 64
 SLICE = 5000
 # It must never prune other deliveries, even where the settings would.
-HANDS_OFF: dict[str, Any] = {
+NO_PRUNING: dict[str, Any] = {
     "keep_completed": CENTURY,
     "keep_dead": CENTURY,
     "sweep_interval": CENTURY,
@@ -100,7 +100,7 @@ def _address(database: str | None) -> Iterator[str | None]:
 
 
 async def _bench(count: int, url: str | None, concurrency: int | None) -> Measured:
-    app = App(url, namespace=NAMESPACE, concurrency=concurrency, **HANDS_OFF)
+    app = App(url, namespace=NAMESPACE, concurrency=concurrency, **NO_PRUNING)
     finish = Finish(count, app.clock.monotonic)
     app.handler(TARGET)(_nothing)
     async with app:
@@ -121,7 +121,7 @@ async def _nothing(_delivery: Any) -> None: ...
 
 
 async def _make_room(app: App) -> None:
-    """Remove what an interrupted benchmark left behind; Conflict if others use the namespace."""
+    """Remove data of an interrupted benchmark; Conflict if others use the namespace."""
     known = set((await app.store.targets.refresh()).values())
     if known - {TARGET}:
         raise Conflict(f"the namespace {NAMESPACE!r} is in use, and bench would empty it")

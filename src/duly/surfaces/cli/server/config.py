@@ -13,7 +13,7 @@ from duly.records.target import HIDDEN
 from duly.settings import ADDRESSES, SECRETS, Settings, problems
 from duly.surfaces.cli.terminal.exit_codes import BAD_USAGE
 from duly.surfaces.cli.terminal.flags import COMMON, Common, app_for
-from duly.surfaces.cli.terminal.output import answer, items, table, talk
+from duly.surfaces.cli.terminal.output import answer, items, print_message, table
 
 commands = App(name="config", help="Show and check the settings.")
 
@@ -68,5 +68,5 @@ def validate(*, common: Common = COMMON) -> int:
         lambda: f"{len(found)} settings are not valid" if found else "all settings are valid",
     )
     for each in found:
-        talk(f"error: {each}")
+        print_message(f"error: {each}")
     return BAD_USAGE if found else 0

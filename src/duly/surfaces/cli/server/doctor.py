@@ -1,4 +1,4 @@
-"""`duly doctor`: checks the installation and the store, and says how to fix problems."""
+"""`duly doctor`: checks the installation and the store, and shows how to fix problems."""
 
 from __future__ import annotations
 

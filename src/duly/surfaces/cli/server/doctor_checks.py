@@ -153,7 +153,7 @@ def schema_check(schema: Status) -> Check:
 
 
 def worker_checks(workers: Sequence[Worker]) -> list[Check]:
-    """Whether somebody works, and whether the dead still hold something."""
+    """Whether a worker is alive, and whether dead workers still hold deliveries."""
     alive = sum(each.alive for each in workers)
     held = sum(each.holding for each in workers if not each.alive)
     return [

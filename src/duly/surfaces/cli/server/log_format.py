@@ -68,8 +68,8 @@ def _line(found: dict[str, Any]) -> str:
     at = found["at"].astimezone().strftime("%H:%M:%S")
     trace = f"\n{found['exception']}" if "exception" in found else ""
     # Further lines are indented, so that none looks like a record.
-    said = visible(f"{found['message']}{trace}").replace("\n", "\n  ")
-    line = f"{found['level']:<7} {said}"
+    message = visible(f"{found['message']}{trace}").replace("\n", "\n  ")
+    line = f"{found['level']:<7} {message}"
     if "NO_COLOR" in os.environ:
         return f"{at} {line}"
     return f"{FAINT}{at}{PLAIN} {COLOURS.get(found['level'], '')}{line}{PLAIN}"

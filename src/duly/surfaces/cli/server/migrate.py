@@ -21,7 +21,7 @@ from duly.surfaces.cli.terminal.flags import (
     require_database,
     store_app,
 )
-from duly.surfaces.cli.terminal.output import answer, items, talk
+from duly.surfaces.cli.terminal.output import answer, items, print_message
 
 commands = App(name="migrate", help="Manage the store's schema: up, status, sql.")
 
@@ -57,7 +57,7 @@ async def sql(
     steps = await _steps(common, every=all)
     dialect = _dialect(common)
     if not steps:
-        talk("nothing to apply")
+        print_message("nothing to apply")
     scripts = [migrations.script(dialect, step) for step in steps]
     rows = [
         {"number": step.number, "name": step.name, "sql": script}

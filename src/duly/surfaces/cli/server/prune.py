@@ -14,9 +14,9 @@ from duly.domain.time.durations import duration
 from duly.services.interruption import ended
 from duly.settings import Settings
 from duly.stores.deliveries.maintenance import BEGINNING
-from duly.surfaces.cli.terminal.confirmation import Yes, agreed
+from duly.surfaces.cli.terminal.confirmation import Yes, confirmed
 from duly.surfaces.cli.terminal.flags import COMMON, Common, client
-from duly.surfaces.cli.terminal.output import answer, progress, talk
+from duly.surfaces.cli.terminal.output import answer, print_message, progress
 from duly.surfaces.cli.terminal.times import spelled
 
 Slice = Callable[[timedelta, timedelta, str, int], Coroutine[Any, Any, tuple[int, str | None]]]
@@ -61,7 +61,7 @@ async def prune(
         keep = age.limits(app.settings)
         prunable = await _in_slices(app, app.store.maintenance.count_prunable, keep, None)
         removed = 0
-        if prunable and not dry_run and (yes or _agreed(prunable, keep)):
+        if prunable and not dry_run and (yes or _confirmed(prunable, keep)):
             removed = await _in_slices(app, app.store.maintenance.prune, keep, prunable)
     document = {"prunable": prunable, "removed": removed, "dry_run": dry_run}
     text = f"{prunable} would be removed" if dry_run else f"{removed} removed"
@@ -72,9 +72,9 @@ def _kept(field: str, text: str | None, default: float) -> timedelta:
     return timedelta(seconds=default) if text is None else duration(field, text)
 
 
-def _agreed(count: int, keep: Keep) -> bool:
+def _confirmed(count: int, keep: Keep) -> bool:
     completed, dead = (spelled(each.total_seconds()) for each in keep)
-    return agreed(
+    return confirmed(
         f"{count} deliveries are older than {completed} (completed, cancelled) or {dead} (dead).\n"
         "Remove them for good?",
         "--yes, or --dry-run to only count",
@@ -91,7 +91,9 @@ async def _in_slices(app: App, each: Slice, keep: Keep, total: int | None) -> in
             advance(count)
             if cancelled is not None:
                 if total is not None:
-                    talk(f"stopped after {done} of {total}; the same command removes the rest")
+                    print_message(
+                        f"stopped after {done} of {total}; the same command removes the rest"
+                    )
                 raise cancelled
             if next_after is None:
                 return done

@@ -26,7 +26,7 @@ from duly.surfaces.cli.server.log_format import configure
 from duly.surfaces.cli.terminal.exit_codes import FAILED, run_command
 from duly.surfaces.cli.terminal.flags import Database, database_of
 from duly.surfaces.cli.terminal.invocation import called
-from duly.surfaces.cli.terminal.output import talk
+from duly.surfaces.cli.terminal.output import print_message
 from duly.surfaces.process.addresses import bound
 from duly.surfaces.process.notify import for_systemd
 from duly.surfaces.server.prefork import Parent
@@ -46,7 +46,7 @@ Port = Annotated[int | None, Parameter(help="The port to listen on; 0 takes a fr
 Roles = Annotated[
     str | None,
     Parameter(
-        help="The roles to run: some of api,worker,planner. On PostgreSQL others do the rest."
+        help="The roles to run: some of api,worker,planner. Other processes need the others."
     ),
 ]
 Namespaces = Annotated[
@@ -117,7 +117,7 @@ def _run(path: str | None, flags: Mapping[str, Any], wait: bool) -> int:
     configure(settings.log_level)
     if settings.processes == 1 and not is_first_process():
         return _serve(path, flags, ServerContext(notices), wait)
-    taken = bound(settings.host, settings.port) if Role.API in settings.roles else None
+    listener = bound(settings.host, settings.port) if Role.API in settings.roles else None
     # The address is bound once for all processes, so none may use another.
     shared = dict(flags) | {"host": settings.host, "port": settings.port}
     parent = Parent(
@@ -129,7 +129,7 @@ def _run(path: str | None, flags: Mapping[str, Any], wait: bool) -> int:
         notices,
         settings.drain,
     )
-    return parent.run(taken)
+    return parent.run(listener)
 
 
 def _serve(
@@ -147,7 +147,7 @@ def _serve(
         refuse_several(app.settings.processes, app.store.single_owner)
         # A handler that blocks the event loop would keep it from stopping.
         stop.on_request = partial(end_within, app.settings.drain + PATIENCE_SECONDS, FAILED)
-        announce = (lambda url: _announce(app, url)) if announced else _say_nothing
+        announce = (lambda url: _announce(app, url)) if announced else _announce_nothing
         uvloop.run(_served(app, place, announce, stop, wait))
     return 0
 
@@ -160,7 +160,7 @@ async def _served(
     end_within(EXIT_SECONDS, 0)
 
 
-def _say_nothing(_url: str | None) -> None:
+def _announce_nothing(_url: str | None) -> None:
     """Another process announced the address."""
 
 
@@ -175,14 +175,14 @@ def _announce(app: App, url: str | None) -> None:
         "url": url,
         "roles": sorted(app.settings.roles),
         "processes": app.settings.processes,
-        "data": whereabouts(app),
+        "data": data_location(app),
         "handlers": handlers,
         "try": [f"curl {url}/health" if url else f"{duly} status", f"{duly} deliveries list"],
     }
     if handlers:
         facts["try"].insert(0, f'{duly} deliver {handlers[0]} \'{{"hello": "world"}}\'')
     if sys.stderr.isatty():
-        talk(_banner(facts))
+        print_message(_banner(facts))
     else:
         message = f"duly {__version__} {facts.pop('does')}, its data is in {facts['data']}"
         logger.info(message, extra={"event": "Serving", "facts": facts})
@@ -201,7 +201,7 @@ def _banner(facts: dict[str, Any]) -> str:
     )
 
 
-def whereabouts(app: App) -> str:
+def data_location(app: App) -> str:
     """The location of the app's data, without secrets."""
     database = database_of(app)
     if isinstance(database, Sqlite):

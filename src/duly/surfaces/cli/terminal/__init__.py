@@ -1,1 +1,1 @@
-"""What commands share: flags, tables, confirmation, exit codes."""
+"""Shared parts of the commands: flags, tables, confirmation, exit codes."""

@@ -1,4 +1,4 @@
-"""Asking before something is done that cannot be taken back."""
+"""Asks for confirmation before an operation that cannot be undone."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from duly.safe_text import visible
 Yes = Annotated[bool, Parameter(negative=(), help="Do not ask.")]
 
 
-def agreed(question: str, instead: str = "--yes") -> bool:
-    """Whether whoever is there says yes; where nobody is, `instead` says which flags do."""
+def confirmed(question: str, instead: str = "--yes") -> bool:
+    """Whether the user answers yes; without input, the error names the flags in `instead`."""
     print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     reply = sys.stdin.readline()
     if not reply:
-        raise InvalidInput("yes", f"nobody is there to ask; give {instead}")
+        raise InvalidInput("yes", f"there is no terminal to ask for confirmation; give {instead}")
     return reply.strip().lower() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""What is to be delivered, when and how, as every command that hands over takes it."""
+"""The payload and options of a delivery, as flags of several commands."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ After = Annotated[
     str | None,
     Parameter(name=("--after", "--in"), help="How long from now it is due, as in 90s or 1h30m."),
 ]
-Key = Annotated[str | None, Parameter(help="The same key gives the same delivery again.")]
+Key = Annotated[str | None, Parameter(help="A repeated key returns the same delivery.")]
 Priority = Annotated[int, Parameter(help="9 goes first, 1 last.")]
-ExpiresAt = Annotated[str | None, Parameter(help="When it is no longer worth delivering.")]
+ExpiresAt = Annotated[str | None, Parameter(help="Cancel it if it has not started by then.")]
 Tags = Annotated[
     tuple[str, ...],
     Parameter(
         name="--tag",
         negative=(),
         show_default=False,
-        help="A word to find it by; may be given several times.",
+        help="A tag for searching; may be given several times.",
     ),
 ]
 
 StreamName = Annotated[
-    str | None, Parameter(help="Those of one stream run in the order in which they were accepted.")
+    str | None, Parameter(help="Its stream; deliveries of a stream run in order of acceptance.")
 ]
 OnFailure = Annotated[
     str | None,
-    Parameter(help="Whether one of a stream that fails holds up the rest: block or release."),
+    Parameter(help="What a failed delivery does to those behind it: block or release."),
 ]
 
 
@@ -53,16 +53,16 @@ RetryText = Annotated[
     str | None,
     Parameter(
         name="--retry",
-        help="How it is tried again: none, webhook, delays:30,2m,10m or "
-        "exponential:base=30s,attempts=10; with ;retry_on=4xx after answers that would end it.",
+        help="When it is retried: none, webhook, delays:30,2m,10m or "
+        "exponential:base=30s,attempts=10; ;retry_on=4xx also retries those answers.",
     ),
 ]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Terms:
-    """When and how it is to be delivered."""
+class DeliveryOptions:
+    """The options of a delivery."""
 
     at: At = None
     after: After = None
@@ -75,14 +75,14 @@ class Terms:
     on_failure: OnFailure = None
 
     def arguments(self) -> dict[str, Any]:
-        """The terms as `App.deliver` takes them."""
+        """The options as arguments of `App.deliver`."""
         given = asdict(self)
         for name, read in READERS.items():
             given[name] = None if given[name] is None else read(name, given[name])
         return given
 
 
-TERMS = Terms()
+OPTIONS = DeliveryOptions()
 READERS: dict[str, Callable[[str, str], Any]] = {
     "at": moment,
     "after": duration,
@@ -92,7 +92,7 @@ READERS: dict[str, Callable[[str, str], Any]] = {
 
 
 def content_of(payload: str | None) -> bytes | None:
-    """The bytes of a payload: the argument itself, a @file's, or those that come from stdin."""
+    """The bytes of a payload: the argument itself, or the content of a @file or stdin."""
     if payload is None:
         return None
     if payload == STDIN or payload.startswith("@"):
@@ -101,7 +101,7 @@ def content_of(payload: str | None) -> bytes | None:
 
 
 def bytes_of(field: str, path: str) -> bytes:
-    """What a file holds; - is stdin."""
+    """The content of a file; - is stdin."""
     try:
         return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
     except (OSError, ValueError) as error:
@@ -110,7 +110,7 @@ def bytes_of(field: str, path: str) -> bytes:
 
 
 def target_of(text: str) -> Target:
-    """A handler by its name, the webhook at a URL, or a named endpoint as endpoint:NAME."""
+    """The target: a handler's name, a webhook if it is a URL, or endpoint:NAME."""
     if "://" in text:
         return webhook(text)
     name = endpoint_name(text)

@@ -1,4 +1,4 @@
-"""What an exit code means: the one place that maps errors to codes.
+"""Maps errors to exit codes.
 
 0 ok, 1 failed at run time, 2 bad usage or configuration, 3 not found, 4 no store or no server was
 reached, 5 conflict.
@@ -30,7 +30,7 @@ CODES: tuple[tuple[type[DulyError], int], ...] = (
     (StoreUnavailable, 4),
     (Conflict, 5),
 )
-"""The first match counts, so subclasses come first."""
+"""The first match applies, so subclasses come first."""
 
 
 def exit_code(error: DulyError) -> int:

@@ -1,4 +1,4 @@
-"""The flags that every command has, and how a client command opens the books that they name."""
+"""The flags that all commands share, and the store or server that they select."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ from duly.stores.sqlite.database import Sqlite
 from duly.stores.store import SqlStore
 
 ACTOR = "cli"
-"""Who the audit trail says it was."""
+"""The actor in the audit trail."""
 Database = Annotated[
     str | None,
-    Parameter(help="Where deliveries are kept: sqlite:///file.db or postgresql://user@host/name."),
+    Parameter(help="The database: sqlite:///file.db or postgresql://user@host/name."),
 ]
 Server = Annotated[
     str | None,
-    Parameter(
-        help="The server to go through instead, as in http://host:8787; its key is in DULY_KEY."
-    ),
+    Parameter(help="Use this server instead, as in http://host:8787; its key is in DULY_KEY."),
 ]
-After = Annotated[str, Parameter(help="The last name of the page before.")]
-Why = Annotated[str | None, Parameter(help="Why, for whoever wonders.")]
+After = Annotated[str, Parameter(help="The last name of the previous page.")]
+Why = Annotated[str | None, Parameter(help="The reason; it is stored and shown later.")]
 Json = Annotated[bool, Parameter(negative=(), help="Print one JSON document.")]
 
 
@@ -49,13 +47,13 @@ class Common:
 COMMON = Common()
 
 
-Books = App | Client
-"""What the commands work on: the store itself, or a server in front of it."""
+Backend = App | Client
+"""What the commands use: the store itself, or a server."""
 
 
 @asynccontextmanager
-async def books(common: Common, *, create: bool = False) -> AsyncIterator[Books]:
-    """The server that is named, or the store."""
+async def backend(common: Common, *, create: bool = False) -> AsyncIterator[Backend]:
+    """Connect to the server in the flags or settings, or open the store."""
     settings = server_settings(common)
     if settings is not None:
         async with Client(settings.server, key=settings.key) as server:
@@ -67,9 +65,9 @@ async def books(common: Common, *, create: bool = False) -> AsyncIterator[Books]
 
 @asynccontextmanager
 async def client(common: Common, *, create: bool = False) -> AsyncIterator[App]:
-    """The app over its store, opened beside a server that may run on it, never owning it.
+    """An app with its store open; a server may use the same store.
 
-    With `create`, a store that is missing or behind is made and brought up to date.
+    With `create`, a missing store is created, and its schema migrated.
     """
     async with _opened(store_app(common), create=create) as app:
         yield app
@@ -87,9 +85,9 @@ async def _opened(app: App, *, create: bool) -> AsyncIterator[App]:
 
 
 def server_settings(common: Common) -> Settings | None:
-    """The settings that name a server; None when it is the store that is meant.
+    """The settings if they name a server; None to use the store.
 
-    Nothing is guessed: a server counts that is named, unless a flag names the database.
+    The flag --database overrides a server in the settings.
     """
     if common.server and common.database is not None:
         raise InvalidInput("server", "give it or --database, not both")
@@ -100,38 +98,38 @@ def server_settings(common: Common) -> Settings | None:
         return None
     if common.namespace is not None:
         raise InvalidInput(
-            "namespace", "through a server it is the one that its key is for; leave it out"
+            "namespace", "with a server it is the namespace of the key; leave it out"
         )
     return settings
 
 
 def store_app(common: Common) -> App:
-    """The app for what only the store itself can do; a server that is named is refused."""
+    """The app of a command that needs the store; InvalidInput if a server is set."""
     settings = server_settings(common)
     if settings is not None:
         raise InvalidInput(
             "server",
-            f"this needs the store, and cannot be done through {shown_url(settings.server)}; "
-            "name the store with --database",
+            f"this command needs the store and cannot use the server {shown_url(settings.server)}; "
+            "give --database",
         )
     return app_for(common)
 
 
 def app_for(common: Common) -> App:
-    """The app that the flags describe, not opened yet."""
+    """The app with the settings in the flags, not opened yet."""
     return App(common.database, actor=ACTOR, namespace=common.namespace, server=common.server)
 
 
 def require_database(app: App) -> None:
-    """Refuse a SQLite file that is not there: opening it would make it."""
+    """StoreUnavailable if the SQLite file does not exist: opening would create it."""
     database = database_of(app)
     if isinstance(database, Sqlite) and not database.path.exists():
         raise StoreUnavailable(
-            f"there is no database at {database.path}; `duly serve` or `duly migrate up` makes "
-            "one, --database names another"
+            f"there is no database at {database.path}; `duly serve` or `duly migrate up` creates "
+            "one, --database selects another"
         )
 
 
 def database_of(app: App) -> object:
-    """The database under the app's store."""
+    """The database of the app's store."""
     return app.store.database if isinstance(app.store, SqlStore) else None

@@ -1,4 +1,4 @@
-"""HTTP headers as people write them on a command line."""
+"""HTTP headers from command-line flags."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Headers = Annotated[
 
 
 def pairs(lines: Iterable[str]) -> list[tuple[str, str]]:
-    """Names and values. A line is never quoted: what it holds may be a secret."""
+    """Names and values. An error never quotes a line: it may contain a secret."""
     found = []
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon:
-            raise InvalidInput("header", "there is one without a colon; write 'Name: value'")
+            raise InvalidInput("header", "one has no colon; write 'Name: value'")
         found.append((name.strip(), value.strip()))
     return found
 
 
 def each_once(given: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Headers by their names; one that is given twice is refused, in upper or lower case."""
+    """Headers by name; InvalidInput if one is given twice, regardless of case."""
     found: dict[str, str] = {}
     seen: set[str] = set()
     for name, value in given:

@@ -1,4 +1,4 @@
-"""Ids as people give them: whole, or as much of the beginning as belongs to one thing only."""
+"""Ids from the command line: whole, or as many first characters as are unique."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from duly.domain.access import keys
 from duly.domain.checks import SHORTEST_BEGINNING, checked_beginning
 from duly.errors import InvalidInput, NotFound
 from duly.records.state import State
-from duly.surfaces.cli.terminal.flags import Books
+from duly.surfaces.cli.terminal.flags import Backend
 
-Id = Annotated[str, Parameter(help="Its id, or how that begins.")]
+Id = Annotated[str, Parameter(help="Its id, or the first characters of it.")]
 LISTED = 3
-"""How many of those that begin alike an error names."""
+"""How many matching ids an error names."""
 KEY_BEGINNING = re.compile(rf"[a-z2-7]{{{SHORTEST_BEGINNING},15}}\Z")
 
 
-async def whole_id(app: Books, given: str, *, dead: bool = False) -> str:
-    """The id of the delivery that is meant; with `dead`, dead letters come before others."""
+async def whole_id(app: Backend, given: str, *, dead: bool = False) -> str:
+    """The whole id of a delivery; with `dead`, dead letters take precedence."""
     try:
         return str(UUID(given))
     except ValueError:
@@ -31,7 +31,7 @@ async def whole_id(app: Books, given: str, *, dead: bool = False) -> str:
     return _only(given, found or await _beginning(app, beginning), "delivery", "deliveries")
 
 
-async def _beginning(app: Books, beginning: str, state: State | None = None) -> list[str]:
+async def _beginning(app: Backend, beginning: str, state: State | None = None) -> list[str]:
     return [
         each.id
         for each in await app.deliveries.list(
@@ -40,22 +40,22 @@ async def _beginning(app: Books, beginning: str, state: State | None = None) -> 
     ]
 
 
-async def whole_key_id(app: Books, given: str) -> str:
-    """The id of the key that is meant."""
+async def whole_key_id(app: Backend, given: str) -> str:
+    """The whole id of a key."""
     if keys.ID.match(given) or not KEY_BEGINNING.match(given):
         return keys.checked_id(given)
-    # What begins with a text follows it in the order of ids.
+    # Ids that begin with a text sort directly after it.
     found = [each.id for each in await app.keys.list(after=given, limit=LISTED + 1)]
     return _only(given, [each for each in found if each.startswith(given)], "key", "keys")
 
 
 def _only(given: str, found: Sequence[str], kind: str, kinds: str) -> str:
     if not found:
-        raise NotFound(kind, given, f"no id of a {kind} begins so")
+        raise NotFound(kind, given, f"no {kind} has an id that begins with it")
     if len(found) > 1:
-        many = len(found) if len(found) <= LISTED else f"more than {LISTED}"
+        count = len(found) if len(found) <= LISTED else f"more than {LISTED}"
         raise InvalidInput(
             "id",
-            f"{many} {kinds} begin with {given}; give more of it: {', '.join(found[:LISTED])}",
+            f"{count} {kinds} begin with {given}; give more of it: {', '.join(found[:LISTED])}",
         )
     return found[0]

@@ -1,4 +1,4 @@
-"""How duly is called from here, for commands that are proposed."""
+"""How to call duly from this shell, for suggested commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def called() -> str:
-    """Its name, if the shell finds it by that; else how it was called."""
+    """`duly` if the shell finds it, else how this process was called."""
     if shutil.which("duly"):
         return "duly"
     name = sys.argv[0]

@@ -1,6 +1,6 @@
-"""Rows under their headings within the width of a terminal; nothing is cut, and no column is lost.
+"""Tables that fit the width of a terminal; nothing is cut off.
 
-Columns that do not fit beside the others go on a line below, indented, and their headings too.
+Columns that do not fit on the line, and their headings, are on an indented line below.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _packed(columns: Sequence[Column], width: int) -> list[list[Column]]:
 
 
 def _widen(layer: Sequence[Column], room: int) -> None:
-    """Hand out the room that is left to those that could use it."""
+    """Give the remaining width to columns that can use it."""
     for each in layer:
         more = min(each.natural - each.width, room)
         each.width += more

@@ -1,4 +1,4 @@
-"""Answers on stdout: a JSON document for programs, a table for people; talk on stderr."""
+"""Output: JSON or text on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ import msgspec
 from duly.safe_text import safe_json, visible
 
 NARROWEST = 20
-"""Columns that a terminal is taken to have at least."""
+"""The least width that a terminal is assumed to have."""
 
 
 def answer(as_json: bool, document: object, people: Callable[[], str]) -> None:
-    """Write the document, or what people read instead; nothing in it controls a terminal."""
+    """Print the document as JSON or text; control characters are escaped."""
     text = json_text(document) if as_json else visible(people())
     sys.stdout.buffer.write(text.encode(errors="backslashreplace") + b"\n")
     sys.stdout.buffer.flush()
 
 
-def talk(text: str) -> None:
-    """Say something that is not data."""
+def print_message(text: str) -> None:
+    """Print a message to stderr."""
     print(visible(text), file=sys.stderr)
 
 
 def json_text(document: object) -> str:
-    """The document as JSON, indented when somebody looks."""
+    """The document as JSON, indented at a terminal."""
     data = msgspec.json.encode(document)
     shown = msgspec.json.format(data, indent=2) if sys.stdout.isatty() else data
-    # A document in it that was stored or answered as it came may be no UTF-8.
+    # Stored payloads and answers in it are unchecked and may not be UTF-8.
     return safe_json(shown.decode(errors="replace"))
 
 
 def items(found: Sequence[object], next_id: str | None = None) -> dict[str, object]:
-    """A list as every list is answered."""
+    """The document of a list."""
     return {"items": found, "next": next_id}
 
 
@@ -49,14 +49,14 @@ def answer_page(
     people: Callable[[], str],
     flag: str = "--after",
 ) -> None:
-    """Answer one page of a list, and say how to go on."""
+    """Print one page of a list, and the flag for the next page."""
     answer(as_json, items(page, next_name), people)
     if next_name and not as_json:
-        talk(f"there are more: {flag} {next_name}")
+        print_message(f"there are more: {flag} {next_name}")
 
 
 def fields(value: msgspec.Struct, **more: object) -> dict[str, Any]:
-    """A value as a document, with what belongs to it."""
+    """The fields of a record by name, and more."""
     return (
         dict(zip(value.__struct_encode_fields__, msgspec.structs.astuple(value), strict=True))
         | more
@@ -68,8 +68,8 @@ def table(
 ) -> str:
     """Rows under their headings; on a terminal the columns that `folds` names are folded.
 
-    Ids and names stay whole. What does not fit on one line goes below, and times are shorter.
-    A table without rows says so there.
+    Ids and names are not folded. There, columns that do not fit are on a line below, times are
+    shorter, and a table without rows shows `none`.
     """
     from duly.surfaces.cli.terminal.layout import laid_out
 
@@ -82,21 +82,21 @@ def table(
 
 
 def _short(value: object) -> str:
-    """As `cell`, with moments to the second."""
+    """Like `cell`, with times to the second."""
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(' ', 'seconds')}Z"
     return cell(value)
 
 
 def facts(found: Mapping[str, object]) -> str:
-    """One line for each fact that there is."""
+    """One line for each value that is not empty."""
     shown = {name: cell(value) for name, value in found.items() if value not in (None, [], "")}
     width = max(map(len, shown), default=0)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
 
 
 def cell(value: object) -> str:
-    """A value as people read it; what would move the cursor is spelled out."""
+    """A value as text on one line; control characters are escaped."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -110,13 +110,13 @@ def cell(value: object) -> str:
 
 
 def lines(text: str) -> str:
-    """Text of several lines as people read it; only its line breaks are left as they are."""
+    """Text of several lines; control characters except line breaks are escaped."""
     return "\n".join(map(cell, text.split("\n")))
 
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr when somebody watches; call it with how much was done."""
+    """A progress bar on stderr at a terminal; call the result with the number done."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -128,6 +128,6 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar.advance(task, count)
 
 
-def counted(many: int, most: int) -> str:
+def counted(count: int, most: int) -> str:
     """A number that was counted up to a limit."""
-    return f"{many} or more" if many >= most else str(many)
+    return f"{count} or more" if count >= most else str(count)

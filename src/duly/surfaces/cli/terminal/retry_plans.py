@@ -10,7 +10,7 @@ from duly.surfaces.cli.terminal.times import spelled
 
 
 def plan_in_words(plan: RetryPlan) -> str:
-    """When it tries again, and how often at most."""
+    """The delays before retries, and the number of attempts."""
     special = f"; other rules for {', '.join(sorted(plan.rules))}" if plan.rules else ""
     return f"{_waits(plan)}, at most {attempts_allowed(plan)} attempts{special}{_retried(plan)}"
 

@@ -1,4 +1,4 @@
-"""Moments as people write them on a command line."""
+"""Times and durations on the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def moment(field: str, text: str) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInput(
-            field, f"{text!r} is no moment; write it as in 2026-11-16T09:00+01:00"
+            field, f"{text!r} is not a moment; write it as in 2026-11-16T09:00+01:00"
         ) from None
     if found.tzinfo is None:
         raise InvalidInput(
@@ -33,11 +33,11 @@ def moment_or_ago(field: str, text: str, now: datetime) -> datetime:
     try:
         return checked_moment(field, now - duration(field, text))
     except OverflowError:
-        raise InvalidInput(field, f"{text!r} ago is before all time") from None
+        raise InvalidInput(field, f"{text!r} ago is too early") from None
 
 
 def spelled(seconds: float) -> str:
-    """A duration for people, in its largest whole units."""
+    """A duration as text, in its two largest units."""
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
     left, words = round(seconds), []

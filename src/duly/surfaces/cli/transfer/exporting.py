@@ -20,7 +20,7 @@ from duly.safe_text import safe_json
 from duly.services.transfer.exporting import ExportSummary
 from duly.surfaces.cli.terminal.delivery_options import STDIN as STDOUT
 from duly.surfaces.cli.terminal.flags import COMMON, Common, client
-from duly.surfaces.cli.terminal.output import answer, progress, talk
+from duly.surfaces.cli.terminal.output import answer, print_message, progress
 
 Counts = dict[str, int]
 
@@ -64,7 +64,7 @@ async def export(
                 counts, missing = await _written(lines, out, advance)
     summary = f"{in_words(counts)} exported"
     if file == STDOUT:
-        talk(summary)
+        print_message(summary)
     else:
         answer(common.json, {"file": file, **counts, "missing": missing}, lambda: summary)
     _warn_of_missing(missing)
@@ -121,7 +121,7 @@ def _replaced(path: Path) -> Iterator[IO[bytes]]:
 
 async def _warn_of_workers(app: App) -> None:
     if any(each.alive for each in await app.store.workers.all()):
-        talk(
+        print_message(
             "workers run on this store: the export is complete as a backup, but to move to another "
             "store stop them first, or deliveries may be made twice"
         )
@@ -134,13 +134,13 @@ def in_words(counts: Mapping[str, int]) -> str:
 
 def _warn_of_missing(missing: Counts) -> None:
     if missing.get("endpoints"):
-        talk(
+        print_message(
             f"{missing['endpoints']} endpoints are without their secrets, and will be paused after "
             "an import until they have new ones; --with-secrets exports the secrets too"
         )
     rest = {kind: count for kind, count in missing.items() if kind != "endpoints"}
     if rest:
-        talk(
+        print_message(
             f"{in_words(rest)} are without headers that look like credentials, and cannot be "
             "imported; --with-secrets exports the headers too"
         )

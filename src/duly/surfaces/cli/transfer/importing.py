@@ -25,7 +25,7 @@ from duly.surfaces.cli.terminal.bulk import BULK, STOPS, Bulk, stoppable, stoppe
 from duly.surfaces.cli.terminal.delivery_options import STDIN
 from duly.surfaces.cli.terminal.exit_codes import FAILED
 from duly.surfaces.cli.terminal.flags import COMMON, Common, app_for, client, database_of
-from duly.surfaces.cli.terminal.output import answer, cell, progress, talk
+from duly.surfaces.cli.terminal.output import answer, cell, print_message, progress
 from duly.surfaces.cli.transfer.exporting import in_words
 
 Tally = dict[str, dict[str, int]]
@@ -77,7 +77,7 @@ async def import_(
         _check_namespace(survey, app, common)
         if bulk.dry_run and not await _exists(common):
             _count_new(survey, tally)
-        elif bulk.dry_run or bulk.wants(survey.total, _question(survey, app)):
+        elif bulk.dry_run or bulk.should_run(survey.total, _question(survey, app)):
             async with client(common, create=not bulk.dry_run) as app:
                 await _import(app, source, survey, options, tally)
     bad = survey.bad + sum(each["refused"] for each in tally.values())
@@ -133,7 +133,7 @@ async def _exists(common: Common) -> bool:
 
 
 def _count_new(survey: Survey, tally: Tally) -> None:
-    talk("there is no store yet; an import creates it")
+    print_message("there is no store yet; an import creates it")
     for kind, count in survey.counts.items():
         tally[kind]["new"] = count
 
@@ -158,12 +158,12 @@ async def _import(
                     advance(getattr(each, name))
     except STOPS as stop:
         done = stopped_after(sum(sum(each.values()) for each in tally.values()), stop)
-        talk(f"stopped after {done} of {survey.total}; the same command imports the rest")
+        print_message(f"stopped after {done} of {survey.total}; the same command imports the rest")
         raise
 
 
 def _print_bad(number: int, problem: str) -> None:
-    talk(f"line {number}: {problem}")
+    print_message(f"line {number}: {problem}")
 
 
 def _in_words(tally: Tally, bad: int, dry_run: bool) -> str:

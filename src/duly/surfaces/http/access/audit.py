@@ -21,7 +21,7 @@ def _before(cursor: str | None) -> int | None:
     if cursor is None:
         return None
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-        raise InvalidInput("cursor", "take `next` of the page before")
+        raise InvalidInput("cursor", "give `next` of the previous page")
     return int(cursor)
 
 

@@ -151,7 +151,7 @@ def needs_keys(settings: Settings) -> bool:
 
 
 async def refuse_without_keys(app: App) -> None:
-    """BadSetting if every caller needs a key, and there is none."""
+    """BadSetting if every caller needs a key, and no key exists."""
     if not needs_keys(app.settings) or await app.keys.any_active():
         return
     raise BadSetting(
@@ -171,7 +171,7 @@ def needed_for(scope: Any, route: Route) -> Scope | Literal["open"]:
 
 
 def _single_headers(given: Sequence[tuple[bytes, bytes]]) -> Headers:
-    """The headers by name; 400 if one that may appear only once is there twice."""
+    """The headers by name; 400 if one of `SINGLE` appears twice."""
     headers = dict(given)
     if len(headers) < len(given):
         names = [name for name, _ in given]

@@ -11,8 +11,8 @@ from duly.surfaces.http.protocol.responses import Message, Send
 
 ANY = "*"
 METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
-TAKEN = b"authorization, content-type, idempotency-key, if-match, if-none-match, last-event-id"
-SHOWN = b"etag, location, retry-after, idempotent-replayed, allow, www-authenticate"
+ALLOWED = b"authorization, content-type, idempotency-key, if-match, if-none-match, last-event-id"
+EXPOSED = b"etag, location, retry-after, idempotent-replayed, allow, www-authenticate"
 KEPT_SECONDS = b"600"
 NAMED, ASKED = b"origin", b"access-control-request-method"
 Header = tuple[bytes, bytes]
@@ -53,7 +53,7 @@ class Cors:
         headers = [
             *self._allowing(scope),
             (b"access-control-allow-methods", METHODS),
-            (b"access-control-allow-headers", TAKEN),
+            (b"access-control-allow-headers", ALLOWED),
             (b"access-control-max-age", KEPT_SECONDS),
         ]
         await send({"type": "http.response.start", "status": 204, "headers": headers})
@@ -64,7 +64,7 @@ class Cors:
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                more = [*self._allowing(scope), (b"access-control-expose-headers", SHOWN)]
+                more = [*self._allowing(scope), (b"access-control-expose-headers", EXPOSED)]
                 message = {**message, "headers": [*_kept(message["headers"], scope), *more]}
             await send(message)
 

@@ -1,7 +1,7 @@
-"""`Idempotency-Key`: a POST that is sent again gets the first response, and does nothing more.
+"""`Idempotency-Key`: a repeated POST gets the first response, and does nothing more.
 
-`repeatable=True` on a route says that repeating it with the same seed creates nothing twice, and
-`secret=True` that its response must not be stored.
+`repeatable=True` on a route: repeating it with the same seed creates nothing twice. `secret=True`:
+its response must not be stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from duly.surfaces.http.protocol.responses import Message, Receive, Reply
 KEPT_HEADERS = ("content-type", "location", "etag")
 HASHED_AT_ONCE = 524_288
 REPLAYED = {"idempotent-replayed": "true"}
-CarryOut = Callable[[Request], Awaitable[Reply]]
+Execute = Callable[[Request], Awaitable[Reply]]
 
 
 def key_of(request: Request) -> str | None:
@@ -35,7 +35,7 @@ def key_of(request: Request) -> str | None:
     return request.header(b"idempotency-key")
 
 
-async def once(key: str, app: Namespace, request: Request, carry_out: CarryOut) -> Reply:
+async def once(key: str, app: Namespace, request: Request, execute: Execute) -> Reply:
     """The stored response for a key, or the response to the request, which is then stored.
 
     The caller was authenticated before: stored responses to others must not be returned.
@@ -43,28 +43,26 @@ async def once(key: str, app: Namespace, request: Request, carry_out: CarryOut) 
     with request.counted_body() as body:
         read = await _read(request, body)
         with request.place():
-            return await _once(key, app, request, read, carry_out)
+            return await _once(key, app, request, read, execute)
 
 
-async def _once(
-    key: str, app: Namespace, request: Request, read: _Read, carry_out: CarryOut
-) -> Reply:
+async def _once(key: str, app: Namespace, request: Request, read: _Read, execute: Execute) -> Reply:
     route = request.route
-    asked = await app.requests.begin(key, read.fingerprint, repeatable=route.repeatable)
-    if asked.status is not None:
-        return _replayed(asked)
-    request.seed = asked.seed
-    request.receive = _once_more(read.parts, request.receive)
+    recorded = await app.requests.begin(key, read.fingerprint, repeatable=route.repeatable)
+    if recorded.status is not None:
+        return _replayed(recorded)
+    request.seed = recorded.seed
+    request.receive = _replaying(read.parts, request.receive)
     try:
-        answer = await carry_out(request)
+        answer = await execute(request)
     except BaseException:
-        app.requests.leave(asked)
+        app.requests.leave(recorded)
         raise
     kept = {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers}
     body = None if route.secret else answer.body
     # Returned even if it could not be stored: after an error the caller would repeat the request.
     with contextlib.suppress(StoreUnavailable):
-        await app.requests.finish(asked, answer.status, kept, body)
+        await app.requests.finish(recorded, answer.status, kept, body)
     return answer
 
 
@@ -95,7 +93,7 @@ async def _read(request: Request, body: AsyncIterator[bytes]) -> _Read:
     return _Read(digest.hexdigest(), parts or deque([b""]))
 
 
-def _once_more(parts: deque[bytes], receive: Receive) -> Receive:
+def _replaying(parts: deque[bytes], receive: Receive) -> Receive:
     """A `receive` that returns a body read before, then the messages that follow."""
 
     async def received() -> Message:
@@ -106,12 +104,12 @@ def _once_more(parts: deque[bytes], receive: Receive) -> Receive:
     return received
 
 
-def _replayed(asked: IdempotentRequest) -> Reply:
-    if asked.answer is None:
+def _replayed(recorded: IdempotentRequest) -> Reply:
+    if recorded.answer is None:
         raise HTTPException(
             409,
-            "this was done, and its response contained a secret, which is returned only once; "
-            "rotate it to get a new one",
+            "the request was executed, and its response contained a secret, which is returned only "
+            "once; rotate it to get a new one",
         )
-    assert asked.status is not None
-    return Reply(asked.status, asked.headers | REPLAYED, asked.answer)
+    assert recorded.status is not None
+    return Reply(recorded.status, recorded.headers | REPLAYED, recorded.answer)

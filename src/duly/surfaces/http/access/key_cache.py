@@ -31,7 +31,7 @@ class KeyCache:
         self._check = check
         self._clock = clock
         self._seen: dict[bytes, CachedKey] = {}
-        self._asking: dict[bytes, asyncio.Task[CachedKey]] = {}
+        self._reading: dict[bytes, asyncio.Task[CachedKey]] = {}
 
     async def key(self, token: str) -> StoredKey | None:
         """The active key of a token, or None."""
@@ -40,31 +40,31 @@ class KeyCache:
         hash = digest(token)
         seen = self._seen.get(hash)
         if seen is None or self._clock.monotonic() - seen.at >= FRESH_SECONDS:
-            seen = await self._asked(hash, token)
+            seen = await self._read(hash, token)
         if seen.key is None or seen.key.state(self._clock.now()) is not KeyState.ACTIVE:
             return None
         return seen.key
 
-    async def _asked(self, hash: bytes, token: str) -> CachedKey:
+    async def _read(self, hash: bytes, token: str) -> CachedKey:
         """Read the key from the store, once for all requests that wait for it."""
-        asking = self._asking.get(hash)
-        if asking is None:
-            asking = asyncio.get_running_loop().create_task(self._ask(hash, token))
-            self._asking[hash] = asking
-            asking.add_done_callback(lambda task: self._answered(hash, task))
+        reading = self._reading.get(hash)
+        if reading is None:
+            reading = asyncio.get_running_loop().create_task(self._read_key(hash, token))
+            self._reading[hash] = reading
+            reading.add_done_callback(lambda task: self._finished(hash, task))
         # The first request may be cancelled while others wait.
-        return await asyncio.shield(asking)
+        return await asyncio.shield(reading)
 
-    async def _ask(self, hash: bytes, token: str) -> CachedKey:
+    async def _read_key(self, hash: bytes, token: str) -> CachedKey:
         # The time before the read: a key revoked during the read is not cached for longer.
-        asked_at = self._clock.monotonic()
-        seen = CachedKey(await self._check(token), asked_at)
+        started_at = self._clock.monotonic()
+        seen = CachedKey(await self._check(token), started_at)
         self._forget_some()
         self._seen[hash] = seen
         return seen
 
-    def _answered(self, hash: bytes, task: asyncio.Task[CachedKey]) -> None:
-        del self._asking[hash]
+    def _finished(self, hash: bytes, task: asyncio.Task[CachedKey]) -> None:
+        del self._reading[hash]
         if not task.cancelled():
             # Retrieved, since all requests that waited may have been cancelled.
             task.exception()

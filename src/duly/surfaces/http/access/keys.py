@@ -11,14 +11,14 @@ from duly.surfaces.http.protocol.routing import below, get, post
 
 @get("", operation_id="list_keys")
 async def listed(app: Namespace, query: PageQuery) -> Page[Key]:
-    """Keys by id, also those expired or revoked."""
+    """Keys by id, also expired and revoked ones."""
     after = "" if query.cursor is None else checked_text("cursor", query.cursor)
     return page_of(await app.keys.list(after=after, limit=query.limit + 1), query.limit, "id")
 
 
 @post("", secret=True, operation_id="create_key")
 async def make(app: Namespace, body: NewKey) -> KeyWithToken:
-    """Make a key of the caller's namespace; its token is in this answer only."""
+    """Create a key of the caller's namespace; its token is only in this answer."""
     return await app.keys.create(body.name, scope=body.scope, expires_at=body.expires_at)
 
 

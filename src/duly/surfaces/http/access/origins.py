@@ -1,4 +1,4 @@
-"""Where a request comes from: this machine or not, by which host name, from which site's page."""
+"""The origin of a request: its machine, its host name, and the site of its page."""
 
 from __future__ import annotations
 

@@ -50,18 +50,18 @@ class Which(DeadLetterFilter, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Which dead letters to move: by their ids, by a filter, or all of them."""
 
     ids: Annotated[tuple[str, ...], Meta(max_length=MOST_IDS)] = ()
-    all: Annotated[bool, Meta(description="all there are, without a filter")] = False
+    all: Annotated[bool, Meta(description="all dead letters, without a filter")] = False
     seconds: Seconds = BUDGET_SECONDS
     dry_run: Annotated[bool, Meta(description="only count")] = False
 
     def check(self) -> None:
-        """Refuse to select all dead letters unless `all` says so."""
+        """InvalidInput if no filter is given, unless `all` is set."""
         if self.is_all != self.all:
-            raise InvalidInput("all", "give ids or a filter, or all: true and neither of them")
+            raise InvalidInput("all", "give ids or a filter, or only all: true")
 
 
 class Retry(Which, frozen=True, kw_only=True):
-    """Which to try again, and how fast."""
+    """Which dead letters to retry, and how fast."""
 
     EXAMPLE: ClassVar = {"reason": "timeout_exceeded", "rate": 50, "dry_run": True}
     rate: Annotated[float, Meta(gt=0, description="the most per second")] | None = None
@@ -69,34 +69,34 @@ class Retry(Which, frozen=True, kw_only=True):
 
 
 class Discard(Which, frozen=True, kw_only=True):
-    """Which to give up, and why."""
+    """Which dead letters to discard, and why."""
 
     EXAMPLE: ClassVar = {"tag": "old", "note": "the customer has left"}
     note: str
 
 
 class RetryOne(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How to try one again."""
+    """How to retry one."""
 
     EXAMPLE: ClassVar = {"reset_attempts": True}
     reset_attempts: Annotated[bool, Meta(description="it gets all its attempts again")] = True
 
 
 class DiscardOne(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why it is given up."""
+    """Why it is discarded."""
 
     EXAMPLE: ClassVar = {"note": "the customer has left"}
     note: str
 
 
 class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What it is to deliver instead."""
+    """The new payload."""
 
     EXAMPLE: ClassVar = {"payload": {"hello": "world"}}
-    payload: Annotated[msgspec.Raw, Meta(description="any JSON; it is kept and sent as it is")]
+    payload: Annotated[msgspec.Raw, Meta(description="any JSON; it is stored and sent unchanged")]
 
 
-async def carried_out(
+async def run_bulk(
     matching: int,
     moves: AsyncIterator[BulkProgress],
     clock: Clock,
@@ -105,14 +105,14 @@ async def carried_out(
 ) -> BulkResult:
     """Move them for up to `seconds`, including the wait for the next one.
 
-    If it is cancelled, it finishes the present batch and returns what was done.
+    If it is cancelled, it finishes the current batch and returns the result so far.
     """
     begun, done, until, finished = clock.monotonic(), 0, None, True
     try:
         async for progress in moves:
             done, until = progress.done, progress.until
-            goes_on_at = max(clock.monotonic() - begun, done / rate if rate else 0.0)
-            if goes_on_at > seconds:
+            next_at = max(clock.monotonic() - begun, done / rate if rate else 0.0)
+            if next_at > seconds:
                 finished = done >= progress.total
                 break
     except asyncio.CancelledError:

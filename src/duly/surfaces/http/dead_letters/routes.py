@@ -17,7 +17,7 @@ from duly.surfaces.http.dead_letters.bodies import (
     Retry,
     RetryOne,
     Which,
-    carried_out,
+    run_bulk,
 )
 from duly.surfaces.http.protocol.decoding import checked
 from duly.surfaces.http.protocol.hangups import while_connected
@@ -38,8 +38,8 @@ async def list_(app: Namespace, query: DeadQuery) -> Page[Delivery]:
 async def groups(app: Namespace, query: GroupQuery) -> Page[DeadLetterGroup]:
     """Dead letters by fingerprint, the largest group first.
 
-    A filter by reason, fingerprint, target and `since` counts all; any other one counts among the
-    latest 5,000.
+    A filter by reason, fingerprint, target and `since` counts all dead letters; any other one
+    counts only among the latest 5,000.
     """
     found = await app.dead_letters.groups(query, limit=query.limit)
     return Page(list(found), None)
@@ -47,14 +47,14 @@ async def groups(app: Namespace, query: GroupQuery) -> Page[DeadLetterGroup]:
 
 @post("/dead-letters/retry", status=200, repeatable=True, operation_id="retry_dead_letters")
 async def retry(app: Namespace, request: Request, body: Retry) -> BulkResult:
-    """Retry those that match; of each stream the earliest is first."""
+    """Retry those that match; in each stream the earliest is first."""
     moves = app.dead_letters.retry_all(body, rate=body.rate, reset_attempts=body.reset_attempts)
     return await _moved(app, request, body, moves, body.rate)
 
 
 @post("/dead-letters/discard", status=200, repeatable=True, operation_id="discard_dead_letters")
 async def discard(app: Namespace, request: Request, body: Discard) -> BulkResult:
-    """Cancel those that match, with a note why; a stream that one blocked continues."""
+    """Cancel those that match; the note is the reason. Streams that they blocked continue."""
     return await _moved(app, request, body, app.dead_letters.discard_all(body, body.note))
 
 
@@ -69,13 +69,13 @@ async def _moved(
     matching = await app.dead_letters.count(body)
     if body.dry_run:
         return BulkResult(matching=matching)
-    work = carried_out(matching, moves, app.clock, body.seconds, rate)
+    work = run_bulk(matching, moves, app.clock, body.seconds, rate)
     return await while_connected(request.receive, work)
 
 
 @get("/dead-letters/poison", operation_id="list_poison_candidates")
 async def poison(app: Namespace, query: PoisonQuery) -> Page[ExplainedDelivery]:
-    """List deliveries whose workers died, on request also those with one attempt left."""
+    """List deliveries whose workers died, optionally also those with one attempt left."""
     found = await app.dead_letters.poison_candidates(
         limit=query.limit, last_attempts=query.last_attempts, payloads=query.payloads
     )
@@ -97,7 +97,7 @@ async def edit_one(app: Namespace, id: str, body: Edit) -> Delivery:
 
 @post("/dead-letters/{id}/discard", status=200, operation_id="discard_dead_letter")
 async def discard_one(app: Namespace, id: str, body: DiscardOne) -> Delivery:
-    """Cancel one, with a note why; a stream that it blocked continues."""
+    """Cancel one; the note is the reason. A stream that it blocked continues."""
     return await app.dead_letters.discard(id, body.note)
 
 

@@ -1,4 +1,4 @@
-"""Which deliveries the API lists."""
+"""Queries of `/v1/deliveries`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ class DeliveryQuery(DeliveryFilter, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class LateQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """From when on it is late."""
+    """Which deliveries are late."""
 
     grace: (
-        Annotated[float, Meta(ge=0, description="seconds that do not count; else the setting")]
+        Annotated[
+            float,
+            Meta(ge=0, description="seconds of delay that do not count; default: the setting"),
+        ]
         | None
     ) = None
     payloads: Payloads = False
@@ -36,8 +39,8 @@ class LateQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class StuckQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """From when on it is stuck."""
+    """Which deliveries are stuck."""
 
-    held_for: Annotated[float, Meta(ge=0, description="seconds that it may be under way")] = 300.0
+    held_for: Annotated[float, Meta(ge=0, description="seconds that it may run")] = 300.0
     payloads: Payloads = False
     limit: Most = 50

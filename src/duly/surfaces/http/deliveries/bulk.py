@@ -1,4 +1,4 @@
-"""`POST /v1/deliveries/bulk`: many in one call, each for itself or all or none."""
+"""`POST /v1/deliveries/bulk`: many deliveries in one call, each independently or all or none."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from duly.surfaces.http.deliveries import bulk_bodies
 from duly.surfaces.http.deliveries.bulk_bodies import (
     MOST,
     NDJSON,
-    Asked,
     BulkAnswer,
     BulkQuery,
+    Decoded,
     Listed,
 )
 from duly.surfaces.http.protocol.backpressure import BULK
@@ -51,8 +51,8 @@ async def accept_bulk(
 ) -> BulkAnswer:
     """Accept up to 10 000 deliveries: an array, or a line for each (NDJSON).
 
-    Each is answered in its place with its id or its problem. With `atomic=true` they are stored in
-    one transaction, and when one cannot be taken none is: its problem is then the answer.
+    The answer has the id or the problem of each, in the same order. With `atomic=true` they are
+    stored in one transaction; if one is refused, none is stored and its problem is the answer.
     """
     seed, turns = request.seed, request.shared.turns
     check_media(request, JSON, *NDJSON)
@@ -60,12 +60,12 @@ async def accept_bulk(
         items = Items(body, turns, MOST, request.shared.body_limit)
         is_array = request.media_type == JSON
         found = await (items.of_array() if is_array else items.of_lines())
-        given = await bulk_bodies.asked(
+        given = await bulk_bodies.decoded(
             found, lambda place: None if seed is None else sibling(seed, place), turns
         )
         with request.place():
             accepted = (
-                await _all_or_none(app, _all_right(given))
+                await _all_or_none(app, _all_valid(given))
                 if query.atomic
                 else await app.deliver_each(given)
             )
@@ -79,7 +79,7 @@ async def _all_or_none(app: Namespace, given: list[dict[str, Any]]) -> Sequence[
         raise InvalidInput("target", str(error)) from error
 
 
-def _all_right(given: list[Asked]) -> list[dict[str, Any]]:
+def _all_valid(given: list[Decoded]) -> list[dict[str, Any]]:
     for place, each in enumerate(given):
         if isinstance(each, InvalidInput):
             raise InvalidInput(f"[{place}].{each.field}", each.problem)

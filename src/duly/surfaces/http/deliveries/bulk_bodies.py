@@ -1,4 +1,4 @@
-"""Many deliveries at once, as the API takes and answers them."""
+"""Request and response bodies of many deliveries at once."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from duly.surfaces.http.protocol.turns import Turns
 MOST = 10_000
 NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 Listed = Annotated[list[NewDelivery], Meta(max_length=MOST)]
-Asked = dict[str, Any] | InvalidInput
-TOLD_AT_ONCE = 200
+Decoded = dict[str, Any] | InvalidInput
+ENCODED_AT_ONCE = 200
 
 
 class BulkQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How to take many."""
+    """How to accept many."""
 
     atomic: Annotated[
-        bool, Meta(description="all or nothing: when one cannot be taken, none is")
+        bool, Meta(description="all or none: if one is refused, none is accepted")
     ] = False
 
 
 class BulkItem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one: its id and when it is due, or the problem with it."""
+    """The result of one: its id and when it is due, or its problem."""
 
     id: str | None = None
     due_at: datetime | None = None
@@ -42,7 +42,7 @@ class BulkItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BulkAnswer(msgspec.Struct, frozen=True):
-    """What became of each, in the order in which they were given."""
+    """The result of each, in the order of the request."""
 
     accepted: int
     known: int
@@ -55,8 +55,8 @@ async def answered(results: Sequence[Accepted | DulyError], turns: Turns) -> Bul
     known = sum(isinstance(each, Accepted) and each.known for each in results)
     refused = sum(isinstance(each, DulyError) for each in results)
     items: list[BulkItem] = []
-    for start in range(0, len(results), TOLD_AT_ONCE):
-        items += map(_item, results[start : start + TOLD_AT_ONCE])
+    for start in range(0, len(results), ENCODED_AT_ONCE):
+        items += map(_item, results[start : start + ENCODED_AT_ONCE])
         await turns.next()
     return BulkAnswer(len(results) - known - refused, known, refused, items)
 
@@ -67,15 +67,17 @@ def _item(result: Accepted | DulyError) -> BulkItem:
     return BulkItem(problem=problem_of(result))
 
 
-async def asked(items: list[Item], id_of: Callable[[int], str | None], turns: Turns) -> list[Asked]:
-    """Each as `app.deliver_each` takes it; what is wrong with one is in its place."""
-    found: list[Asked] = []
+async def decoded(
+    items: list[Item], id_of: Callable[[int], str | None], turns: Turns
+) -> list[Decoded]:
+    """The items as `app.deliver_each` takes them; an error is in the place of its item."""
+    found: list[Decoded] = []
     work = 0
-    # From the end, so that what was looked at is let go: there may be 64 MiB of it.
+    # Popped, so that decoded items are freed: there may be 64 MiB of them.
     items.reverse()
     while items:
         item = items.pop()
-        found.append(_asked(item, id_of(len(found))))
+        found.append(_decoded(item, id_of(len(found))))
         work += len(item.data) + EACH
         if work >= SLICE:
             work = 0
@@ -83,7 +85,7 @@ async def asked(items: list[Item], id_of: Callable[[int], str | None], turns: Tu
     return found
 
 
-def _asked(item: Item, id: str | None) -> Asked:
+def _decoded(item: Item, id: str | None) -> Decoded:
     try:
         given: NewDelivery = decoder(NewDelivery).decode(item.data)
         if item.problem is not None:

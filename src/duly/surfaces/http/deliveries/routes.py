@@ -29,20 +29,20 @@ KNOWN = Other(Accepted, "Its key is known: this is that delivery.")
 
 @post("/deliveries", also={200: KNOWN}, repeatable=True, share=SINGLE, operation_id="deliver")
 async def accept(app: Namespace, request: Request, body: NewDelivery) -> Answer[Accepted]:
-    """Accept a delivery; what is answered is on disk."""
+    """Accept a delivery; it is on disk when this answers."""
     with request.place():
-        accepted = await _take_in(app, body, request.seed)
+        accepted = await _accept(app, body, request.seed)
     status = 200 if accepted.known else 201
     return Answer(accepted, status, {"location": f"/v1/deliveries/{accepted.id}"})
 
 
-async def _take_in(app: Namespace, new: NewDelivery, id: str | None) -> Accepted:
+async def _accept(app: Namespace, new: NewDelivery, id: str | None) -> Accepted:
     options = msgspec.structs.asdict(new)
     target, payload = target_of(options.pop("target")), checked(options.pop("payload"))
     try:
         return await app.deliver(target, payload, id=id, **options)
     except NotFound as error:
-        # It is what the body names that is not there, not what the path does.
+        # The body names a target that does not exist; the path is right.
         raise InvalidInput("target", str(error)) from error
 
 
@@ -50,14 +50,14 @@ async def _take_in(app: Namespace, new: NewDelivery, id: str | None) -> Accepted
 async def list_(app: Namespace, query: DeliveryQuery) -> Page[Delivery]:
     """List deliveries, newest first.
 
-    Those of one stream come in its order, those of one schedule by their occurrences.
+    Those of one stream are in its order, those of one schedule by their occurrences.
     """
     return await app.deliveries.page(**query.wanted())
 
 
 @get("/deliveries/late", operation_id="list_late_deliveries")
 async def late(app: Namespace, query: LateQuery) -> Page[Delivery]:
-    """List what is due and not under way, longest waiting first."""
+    """List deliveries that are due and not claimed, longest waiting first."""
     grace = None if query.grace is None else seconds("grace", query.grace)
     found = await app.stats.late(grace, limit=query.limit, payloads=query.payloads)
     return Page(list(found), None)
@@ -65,7 +65,7 @@ async def late(app: Namespace, query: LateQuery) -> Page[Delivery]:
 
 @get("/deliveries/stuck", operation_id="list_stuck_deliveries")
 async def stuck(app: Namespace, query: StuckQuery) -> Page[ExplainedDelivery]:
-    """List what will not move by itself, and why."""
+    """List deliveries that need an intervention, and why."""
     held_for = seconds("held_for", query.held_for)
     found = await app.stats.stuck(held_for, limit=query.limit, payloads=query.payloads)
     return Page(list(found), None)
@@ -79,25 +79,25 @@ async def show(app: Namespace, id: str) -> DeliveryDetail:
 
 @get("/deliveries/{id}/moves", operation_id="list_delivery_moves")
 async def moves(app: Namespace, id: str) -> list[HistoryEntry]:
-    """Everything that moved it, attempts and others, with all that is known of each."""
+    """Everything that happened to it, attempts and other changes, with all details."""
     return list(await app.deliveries.history(id))
 
 
 @post("/deliveries/{id}/retry", status=200, operation_id="retry_delivery")
 async def retry(app: Namespace, id: str) -> Delivery:
-    """Try a dead letter again, with all its attempts, or a waiting delivery now."""
+    """Retry a dead letter with all its attempts, or a waiting delivery now."""
     return await app.deliveries.retry(id)
 
 
 @post("/deliveries/{id}/cancel", status=200, operation_id="cancel_delivery")
 async def cancel(app: Namespace, id: str) -> Delivery:
-    """Cancel a delivery that is pending."""
+    """Cancel a pending delivery."""
     return await app.deliveries.cancel(id)
 
 
 @post("/deliveries/{id}/release", status=200, operation_id="release_delivery")
 async def release(app: Namespace, id: str) -> DeliveryDetail:
-    """Let those behind a failed head of a stream go on."""
+    """Let those behind a failed head of a stream proceed."""
     await app.streams.release_delivery(id)
     return await app.deliveries.detail(id)
 

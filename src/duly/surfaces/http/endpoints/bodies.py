@@ -1,4 +1,4 @@
-"""What the routes of endpoints take besides records."""
+"""Request bodies and queries of endpoints, other than the records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Rotate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to send; without a payload, a test message."""
+    """The payload to send; by default a test message."""
 
     EXAMPLE: ClassVar = {"payload": {"hello": "world"}}
     payload: msgspec.Raw = msgspec.field(default_factory=null)
@@ -32,12 +32,12 @@ class RemoveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What happens to deliveries that wait."""
 
     cancel_waiting: Annotated[
-        bool, Meta(description="cancel deliveries that wait for it; without it they are a conflict")
+        bool, Meta(description="cancel deliveries that wait for it, instead of a conflict")
     ] = False
 
 
 class Recover(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which dead letters of the endpoint to try again."""
+    """Which dead letters of the endpoint to retry."""
 
     EXAMPLE: ClassVar = {"since": "2026-11-15T09:00:00Z", "rate": 50, "dry_run": True}
     since: Moment

@@ -20,7 +20,7 @@ from duly.records.key import Scope
 from duly.records.partial import given
 from duly.safe_text import shown_url
 from duly.services.namespace import Namespace
-from duly.surfaces.http.dead_letters.bodies import carried_out
+from duly.surfaces.http.dead_letters.bodies import run_bulk
 from duly.surfaces.http.endpoints.bodies import Recover, RemoveQuery, Rotate, Trial
 from duly.surfaces.http.protocol.bodies import Why
 from duly.surfaces.http.protocol.decoding import checked
@@ -46,7 +46,7 @@ async def list_(app: Namespace, query: PageQuery) -> Page[Endpoint]:
 
 @post("/endpoints", secret=True, operation_id="add_endpoint", is_versioned=True)
 async def add(app: Namespace, body: NewEndpoint) -> Answer[EndpointWithSecret]:
-    """Add an endpoint; its secret is in the answer, and never again."""
+    """Add an endpoint; its secret is only in this answer."""
     added = await app.endpoints.add(**given(body))
     return _answer(added, UNCACHED | {"location": f"/v1/endpoints/{quote(added.name, safe='')}"})
 
@@ -104,7 +104,7 @@ async def resume(app: Namespace, name: str) -> Answer[Endpoint]:
 async def rotate(
     app: Namespace, name: str, body: Rotate | None = None
 ) -> Answer[EndpointWithSecret]:
-    """Set a new secret, which is in the answer; for a while the old one signs too."""
+    """Set a new secret, which is only in this answer; the old one stays valid for a while."""
     wanted = body or Rotate()
     overlap = timedelta(seconds=wanted.overlap_seconds)
     rotated = await app.endpoints.rotate(name, secret=wanted.secret, overlap=overlap)
@@ -120,12 +120,12 @@ async def try_out(app: Namespace, name: str, body: Trial | None = None) -> Endpo
 
 @post(f"{NAME}/recover", status=200, repeatable=True, operation_id="recover_endpoint")
 async def recover(app: Namespace, request: Request, name: str, body: Recover) -> BulkResult:
-    """Try its dead letters again, with all their attempts."""
+    """Retry its dead letters with all their attempts."""
     matching = await app.endpoints.count_dead(name, body.since, body.until)
     if body.dry_run:
         return BulkResult(matching=matching)
     moves = app.endpoints.recover(name, body.since, rate=body.rate, until=body.until)
-    work = carried_out(matching, moves, app.clock, body.seconds, body.rate)
+    work = run_bulk(matching, moves, app.clock, body.seconds, body.rate)
     return await while_connected(request.receive, work)
 
 

@@ -16,7 +16,7 @@ from duly.surfaces.http.protocol.responses import Receive, Scope, Send
 from duly.surfaces.http.protocol.routing import get
 
 MEDIA_TYPE = "text/event-stream"
-AGAIN_MILLISECONDS = 2000
+RECONNECT_MILLISECONDS = 2000
 HEADERS = [
     (b"cache-control", b"no-store"),
     (b"connection", b"keep-alive"),
@@ -31,7 +31,7 @@ class Stream:
     def __init__(self, live: Live, request: Request, last_heard: int | None) -> None:
         self._live = live
         self._request = request
-        # Here, and not once the stream has begun: then the answer is 200 already.
+        # Before the stream begins: after that the status is already sent.
         self._listener = live.join(last_heard)
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,7 +47,7 @@ class Stream:
         request = self._request
         async for second in self._listener:
             if not await request.shared.still_admits(request.scope):
-                break  # its key was revoked, or is over
+                break  # its key was revoked or has expired
             event = _event(second)
             await send({"type": "http.response.body", "body": event, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -61,9 +61,9 @@ class Stream:
     answer=Second,
 )
 async def events(app: Namespace, request: Request) -> Stream:
-    """One event a second: what all workers did since the one before, and the status.
+    """One event a second: the status, and the counts of all workers since the previous event.
 
-    With `Last-Event-ID`, events of the last five minutes that were missed come first.
+    With `Last-Event-ID`, missed events of the last five minutes come first.
     """
     return Stream(app.stats.live, request, _second(request.header(b"last-event-id")))
 
@@ -71,7 +71,7 @@ async def events(app: Namespace, request: Request) -> Stream:
 def _event(second: Second) -> bytes:
     data = msgspec.json.encode(second)
     head = b"id: %d\r\nevent: second\r\ndata: " % second.id
-    return head + data + b"\r\nretry: %d\r\n\r\n" % AGAIN_MILLISECONDS
+    return head + data + b"\r\nretry: %d\r\n\r\n" % RECONNECT_MILLISECONDS
 
 
 def _second(last_event_id: str | None) -> int | None:

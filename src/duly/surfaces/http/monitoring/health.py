@@ -93,13 +93,13 @@ class ProcessHealth:
             return Readiness(False, "stopping")
         if not self.engine.is_ready:
             return Readiness(False, "starting: reclaiming what dead workers held")
-        if await self._situation(READY_SECONDS) is None:
+        if await self._status(READY_SECONDS) is None:
             return Readiness(False, "the store does not answer")
         return Readiness(True)
 
     async def full(self) -> Health:
         """All fields, as far as the store answers."""
-        now = await self._situation(SOON_ENOUGH)
+        now = await self._status(SOON_ENOUGH)
         return Health(
             status="store_unavailable"
             if now is None and not self.stopping
@@ -127,7 +127,7 @@ class ProcessHealth:
             None if now is None else round(now.store_seconds * 1000, 3),
         )
 
-    async def _situation(self, within: float) -> NamespaceStatus | None:
+    async def _status(self, within: float) -> NamespaceStatus | None:
         try:
             return await self.app.stats.namespace_status(within)
         except StoreUnavailable:

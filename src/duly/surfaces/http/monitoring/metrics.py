@@ -95,14 +95,16 @@ class ProcessMetrics:
         found = self._app.telemetry
         for name, (count, text) in COUNTS.items():
             yield counter(name, text, found.counts[count])
-        completed = {(target,): many for target, many in found.completed_by.items()}
+        completed = {(target,): count for target, count in found.completed_by.items()}
         yield labelled("completed", "Deliveries completed", ["target"], completed)
-        failed = {(target, str(reason)): many for (target, reason), many in found.failures.items()}
+        failed = {
+            (target, str(reason)): count for (target, reason), count in found.failures.items()
+        }
         yield labelled("failed", "Failed attempts", ["target", "reason"], failed)
-        troubles = {(loop,): many for loop, many in found.troubles.items()}
+        troubles = {(loop,): count for loop, count in found.troubles.items()}
         text = "How often a loop had to wait for the store"
         yield labelled("store_errors", text, ["loop"], troubles)
-        answers = {(kind,): many for kind, many in self._app.webhooks.answers.items()}
+        answers = {(kind,): count for kind, count in self._app.webhooks.answers.items()}
         yield labelled("webhook_answers", "Responses to webhooks", ["class"], answers)
 
     def _histograms(self) -> Iterator[Metric]:
@@ -147,10 +149,10 @@ class ProcessMetrics:
 
 def alert_metrics(alerts: Iterable[Alert]) -> Metric:
     """The number of active alerts of each kind."""
-    many = dict.fromkeys(AlertKind, 0)
+    count = dict.fromkeys(AlertKind, 0)
     for each in alerts:
-        many[each.kind] += 1
-    return by_state("alerts", "Active alerts", many, label="kind")
+        count[each.kind] += 1
+    return by_state("alerts", "Active alerts", count, label="kind")
 
 
 def namespace_metrics(now: NamespaceStatus) -> Iterator[Metric]:
@@ -207,16 +209,16 @@ def counter(name: str, text: str, value: float) -> Metric:
 def labelled(name: str, text: str, labels: list[str], counts: Mapping[Any, int]) -> Metric:
     """Numbers that only grow, by label."""
     family = CounterMetricFamily(f"duly_{name}", text, labels=labels)
-    for values, many in counts.items():
-        family.add_metric(values, many)
+    for values, count in counts.items():
+        family.add_metric(values, count)
     return family
 
 
 def by_state(name: str, text: str, counts: Mapping[Any, int], label: str = "state") -> Metric:
     """Numbers that go up and down, by label."""
     family = GaugeMetricFamily(f"duly_{name}", text, labels=[label])
-    for value, many in counts.items():
-        family.add_metric([value], many)
+    for value, count in counts.items():
+        family.add_metric([value], count)
     return family
 
 
@@ -242,10 +244,10 @@ def attempt_buckets(tries: dict[int, int]) -> tuple[list[tuple[str, float]], flo
     """Cumulative counts of deliveries by number of attempts, and the sum of attempts."""
     bounds = [*(float(each) for each in TRIES), float("inf")]
     up_to = [
-        (_bound(bound), float(sum(many for tried, many in tries.items() if tried <= bound)))
+        (_bound(bound), float(sum(count for tried, count in tries.items() if tried <= bound)))
         for bound in bounds
     ]
-    return up_to, float(sum(tried * many for tried, many in tries.items()))
+    return up_to, float(sum(tried * count for tried, count in tries.items()))
 
 
 def _bound(bound: float) -> str:

@@ -1,4 +1,4 @@
-"""`/v1/stats`, `/v1/status` and `/v1/alerts`: the status, what happened, and alerts."""
+"""`/v1/stats`, `/v1/status` and `/v1/alerts`: the status, counts and alerts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.bodies import Moment
 from duly.surfaces.http.protocol.routing import get
 
-Span = Annotated[float, Meta(ge=0, description="seconds before the end, in place of `since`")]
+Span = Annotated[float, Meta(ge=0, description="seconds before the end, instead of `since`")]
 
 
 class FailuresQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Since when to count: a day ago if nothing is said."""
+    """The start of the time to count; by default a day ago."""
 
     since: Moment | None = None
     span: Span | None = None
 
 
 class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """From when to when, and in which steps."""
+    """The period and its steps."""
 
     since: Annotated[Moment | None, Meta(description="an hour before `until` if left out")] = None
     span: Span | None = None
@@ -38,18 +38,18 @@ class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class AlertsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which page of alerts, or only those that are raised."""
+    """Which page of alerts, or only active ones."""
 
-    raised: Annotated[bool, Meta(description="only those that are not over")] = False
-    before: Annotated[int, Meta(ge=0, description="the `next` of the page before")] | None = None
+    raised: Annotated[bool, Meta(description="only active ones")] = False
+    before: Annotated[int, Meta(ge=0, description="the `next` of the previous page")] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
 @get("/stats", operation_id="get_stats")
 async def now(app: Namespace) -> Overview:
-    """The status now, and what happened in the last hour.
+    """The status now, and the counts of the last hour.
 
-    No count exceeds the limit beside it; what happened is read from counts by the minute.
+    No count exceeds the limit beside it; the last hour is read from counts by the minute.
     """
     return await app.stats.overview()
 

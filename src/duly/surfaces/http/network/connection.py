@@ -219,7 +219,7 @@ class Connection(HttpToolsProtocol):
             super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """Called after an answer: go on with the next request.
+        """Called after an answer: begin the next request.
 
         Unlike uvicorn's, it sets no timer: the sweep closes idle connections.
         """

@@ -52,9 +52,9 @@ class Phase(Enum):
     BODY = auto()
     """The rest of a body."""
     QUEUED = auto()
-    """Its turn: its first request, complete or not, is not begun."""
+    """Its turn: its first request is not begun yet."""
     ANSWERING = auto()
-    """Us."""
+    """The server's answer."""
     STALLED = auto()
     """The client, to read its answer."""
     IDLE = auto()
@@ -266,7 +266,7 @@ class Connections:
         closed = dict(self._closed)
         self._closed.clear()
         facts = {"closed": closed, "open": len(self._open), "most": self.most}
-        listed = ", ".join(f"{many} {kind}" for kind, many in closed.items())
+        listed = ", ".join(f"{count} {kind}" for kind, count in closed.items())
         logger.warning(
             f"HTTP connections closed: {listed}; {facts['open']} of at most {self.most} are open"
             f"{_advice(closed)}",

@@ -28,7 +28,7 @@ hundreds of clients would wait for seconds, the probe of /health among them.
 class HttpServer:
     """Listens on one address: bound at once, so that an address in use is reported early.
 
-    If processes share an address, its socket is passed as `taken`.
+    If processes share an address, its socket is passed as `listener`.
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class HttpServer:
         application: ASGIApp,
         address: tuple[str, int],
         connections: Connections,
-        taken: Any = None,
+        listener: Any = None,
     ) -> None:
         self._host, self._port = address
-        self._socket = bound(*address) if taken is None else taken
+        self._socket = bound(*address) if listener is None else listener
         self._listeners: list[Any] = []
         self._connections = connections
         self._server = _Server(_config(application, connections))

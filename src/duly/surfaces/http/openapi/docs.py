@@ -64,12 +64,12 @@ async def page() -> Answer[bytes]:
 
 
 def _prefers_json(accept: str) -> bool:
-    taken = sorted((_taken(each) for each in accept.split(",")), reverse=True)
-    best = next((kind for _, _, kind in taken if kind in KINDS), "")
+    accepted = sorted((_preference(each) for each in accept.split(",")), reverse=True)
+    best = next((kind for _, _, kind in accepted if kind in KINDS), "")
     return best in JSON_KINDS
 
 
-def _taken(part: str) -> tuple[float, int, str]:
+def _preference(part: str) -> tuple[float, int, str]:
     kind, _, rest = part.partition(";")
     quality = re.search(r"q\s*=\s*([0-9.]+)", rest)
     try:

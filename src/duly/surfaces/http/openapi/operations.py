@@ -163,7 +163,7 @@ class Operation:
 def _queries(kind: type[msgspec.Struct], schemas: Schemas) -> Iterator[Document]:
     for each in msgspec.structs.fields(kind):
         name = each.encode_name
-        schema = schemas.asked(kind, name, each.type)
+        schema = schemas.parameter(kind, name, each.type)
         if not each.required and each.default is not None:
             schema["default"] = msgspec.to_builtins(each.default)
         yield _parameter(name, "query", each.required, schema)

@@ -71,7 +71,7 @@ class Schemas:
         except TypeError:
             return {}
 
-    def asked(self, owner: type, name: str, kind: Any) -> Document:
+    def parameter(self, owner: type, name: str, kind: Any) -> Document:
         """The schema of a query parameter, which is a field of a struct."""
         return self.described(not_null(self.of(kind)), *_entries(owner, name, True))
 
@@ -218,16 +218,16 @@ def _tagged(kind: inspect.UnionType, options: Mapping[Any, Document]) -> Documen
 
 
 def _alternatives(options: list[Document]) -> Document:
-    """Any of the schemas; with two, the description of one is put on both."""
+    """Any of the schemas; the description of one becomes that of all."""
     if len(options) == 1:
         return options[0]
-    said: Document = {}
+    shared: Document = {}
     for each in options:
         for name in ("description", "examples"):
             if name in each and "$ref" not in each:
-                said[name] = each.pop(name)
+                shared[name] = each.pop(name)
     options.sort(key=lambda each: each == PLAIN[inspect.NoneType])
-    return {"anyOf": options, **said}
+    return {"anyOf": options, **shared}
 
 
 def _choice(values: Any) -> Document:

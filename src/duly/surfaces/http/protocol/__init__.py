@@ -1,1 +1,1 @@
-"""What every route needs: bodies, pages, problems, ETags."""
+"""Shared parts of the routes: bodies, pages, problems, ETags."""

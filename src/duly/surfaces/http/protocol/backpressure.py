@@ -1,4 +1,4 @@
-"""Limits on requests in progress: how many wait to be stored, and how much their bodies hold.
+"""Limits on requests in progress: their number, and the size of their bodies.
 
 A request above a limit is answered 429 at once.
 """
@@ -21,8 +21,8 @@ ARRIVING_BYTES = 512 * 1024 * 1024
 """Limit of all incomplete bodies together."""
 CALLER_BYTES = ARRIVING_BYTES // 4
 """Limit of the incomplete bodies of one caller."""
-TAKING_IN = frozenset({"/v1/deliveries", "/v1/deliveries/bulk"})
-"""The path whose POST needs a place."""
+ACCEPTING = frozenset({"/v1/deliveries", "/v1/deliveries/bulk"})
+"""The paths whose POST needs a place."""
 
 
 class Queue:
@@ -46,12 +46,12 @@ class Queue:
 
     def refuses(self, method: str, path: str) -> bool:
         """Whether the queue is full for this request."""
-        return self._waiting >= self._most and path in TAKING_IN and method == "POST"
+        return self._waiting >= self._most and path in ACCEPTING and method == "POST"
 
     def refusal(self) -> Reply:
         """The answer to a request that is refused before it is read.
 
-        It has to be cheap: refused clients ask again and again.
+        It has to be cheap: refused clients try again and again.
         """
         return problem_reply({}, self._full())
 

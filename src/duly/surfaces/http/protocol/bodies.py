@@ -1,4 +1,4 @@
-"""What the routes take and answer, as structs: they are checked by them and documented by them."""
+"""Structs of several routes; requests are checked with them, and OpenAPI is made from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class Why(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why it is done; stored and shown later."""
+    """The reason; stored and shown later."""
 
     EXAMPLE: ClassVar = {"reason": "maintenance"}
     reason: str | None = None

@@ -40,12 +40,12 @@ async def body_of(request: Request) -> Any:
 def query_of(request: Request) -> Any:
     """The query decoded as a struct; unknown parameters are refused."""
     text = request.scope["query_string"].decode("utf-8", "replace")
-    said: dict[str, list[str]] = {}
+    given: dict[str, list[str]] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
-        said.setdefault(name, []).append(value)
-    once = {name: _said_once(name, values) for name, values in said.items()}
+        given.setdefault(name, []).append(value)
+    single = {name: _single(name, values) for name, values in given.items()}
     try:
-        return msgspec.convert(once, request.route.query, strict=False)
+        return msgspec.convert(single, request.route.query, strict=False)
     except msgspec.ValidationError as error:
         raise _misfit(error, request.route.query) from None
 
@@ -56,13 +56,13 @@ def check_query(request: Request) -> None:
         raise InvalidInput("query", "this route takes no query parameters")
 
 
-def check_media(request: Request, *taken: str) -> None:
+def check_media(request: Request, *allowed: str) -> None:
     """415 if the content type of the body is not one of those allowed."""
     given = request.media_type
-    if given not in taken:
-        said = f"{given!r} is not supported here" if given else "it has no content-type"
+    if given not in allowed:
+        problem = f"{given!r} is not supported here" if given else "it has no content-type"
         raise HTTPException(
-            415, f"{said}; send it with the header content-type: {' or '.join(taken)}"
+            415, f"{problem}; send it with the header content-type: {' or '.join(allowed)}"
         )
 
 
@@ -106,7 +106,7 @@ def refusal(error: Exception, kind: Any) -> Exception:
 
 
 def _misfit(error: msgspec.ValidationError, kind: Any) -> InvalidInput:
-    """The field and what is wrong with it; for an enumeration as the domain says it."""
+    """The field and its problem; for an enumeration with the message of the domain."""
     found = misfit(error)
     value = UNKNOWN_CHOICE.fullmatch(found.problem)
     choices = value and _choices(kind, found.field)
@@ -140,7 +140,7 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def _said_once(name: str, values: list[str]) -> str:
+def _single(name: str, values: list[str]) -> str:
     if len(values) > 1:
         raise InvalidInput(name, f"it is given {len(values)} times; give it once")
     return values[0]

@@ -202,10 +202,10 @@ class Items:
                 return text.text[text.at]
             await self._worked(skipped)
 
-    async def _expect(self, taken: str, words: str) -> str:
+    async def _expect(self, allowed: str, words: str) -> str:
         found = await self._following()
-        if not found or found not in taken:
-            if taken == "[" and found:
+        if not found or found not in allowed:
+            if allowed == "[" and found:
                 raise InvalidInput("body", f"give an array; this begins with {found!r}")
             raise broken(f"expected {words}, got {found!r}")
         self._text.at += 1

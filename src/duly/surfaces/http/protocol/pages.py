@@ -1,4 +1,4 @@
-"""Lists in pages: each names where the next begins."""
+"""Lists in pages, each with the cursor of the next one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 200
 Limit = Annotated[int, Meta(ge=1, le=MOST, description="how many at most")]
 Most = Annotated[int, Meta(ge=1, le=1000, description="how many at most; there are no pages")]
 Payloads = Annotated[bool, Meta(description="with the payload of each")]
-Cursor = Annotated[str, Meta(description="`next` of the page before")]
+Cursor = Annotated[str, Meta(description="`next` of the previous page")]
 
 
 def page_of(found: Sequence[Item], limit: int, next_from: str) -> Page[Item]:

@@ -54,7 +54,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class EmptyBody(HTTPException):
-    """A body is needed, and there is none."""
+    """A required body is missing."""
 
     def __init__(self) -> None:
         super().__init__(400, "the body is empty; give a JSON document")
@@ -90,18 +90,18 @@ def problem_of(error: DulyError) -> Problem:
 
 
 def later(problem: Problem) -> dict[str, str]:
-    """The header that says when to ask again, if that may help."""
+    """The header Retry-After, if the status has one."""
     return LATER_HEADER if problem.status in LATER else {}
 
 
-def asked_for(scope: Scope) -> str:
+def request_line(scope: Scope) -> str:
     """Method and path as received, for the log."""
     return f"{scope['method']} {scope.get('raw_path', b'').decode('ascii', 'replace')}"
 
 
 def _failed(scope: Scope, error: Exception) -> Reply:
     """The response to an unexpected error; the log has the details."""
-    logger.error("%s failed", asked_for(scope), exc_info=error)
+    logger.error("%s failed", request_line(scope), exc_info=error)
     return _sent(_problem(500, "internal error; see the server's log"))
 
 

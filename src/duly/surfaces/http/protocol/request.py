@@ -1,4 +1,4 @@
-"""A request as its route sees it, and what all requests of a server share."""
+"""The request of a route, and the objects that all requests of a server share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class Shared(msgspec.Struct, frozen=True):
-    """What all requests of a server share."""
+    """Objects that all requests of a server share."""
 
     queue: Queue
     turns: Turns
@@ -138,7 +138,7 @@ class Request:
     def counted_body(self) -> Iterator[AsyncIterator[bytes]]:
         """The parts of a body, counted as held until the block ends; Busy if too much is held.
 
-        With an Idempotency-Key the body is read and counted before the route asks for it.
+        With an Idempotency-Key the body is read and counted before the route reads it.
         """
         if self._is_counted or self.caller is None:
             yield self.stream()

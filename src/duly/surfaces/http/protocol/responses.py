@@ -1,4 +1,4 @@
-"""What a route returns, and how it is sent."""
+"""The responses of routes, and how they are sent."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""Routes: their paths, who may call them, what they take and what they return.
+"""Routes: their paths, scopes, parameters and responses.
 
 A route is an async function below `@get`, `@post`, `@put`, `@patch` or `@delete`. Its parameters
-say what it takes:
+are given by name:
 
 - `app`: the App in the caller's namespace, acting as the caller
 - `request`: the Request itself
-- `body`: the JSON body, decoded as its annotation says; with a default it may be left out
-- `query`: the query, decoded as its annotation says, which is a struct
-- `version`: the version that `If-Match` or `If-None-Match` names
+- `body`: the JSON body, decoded as the annotated type; with a default it may be left out
+- `query`: the query, decoded as the annotated struct
+- `version`: the version in `If-Match` or `If-None-Match`
 - all others: the names in the path
 
-It returns its answer, an Answer with a status and headers of its own, or any ASGI application.
+It returns its content, an Answer with a status and headers, or any ASGI application.
 """
 
 from __future__ import annotations

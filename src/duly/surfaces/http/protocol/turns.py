@@ -1,4 +1,4 @@
-"""Large work on the event loop, done in slices, so that other tasks get to run."""
+"""Large work on the event loop, done in slices, so that other tasks can run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Turns:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._line = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def next(self) -> None:
         """Wait for the turn to do a slice."""
-        async with self._line:
+        async with self._lock:
             await self._clock.sleep(0)
 
     async def through(self, slices: Iterator[None]) -> None:

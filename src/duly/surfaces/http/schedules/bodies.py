@@ -17,13 +17,13 @@ Preview = Annotated[int, Meta(ge=1, le=1000, description="how many moments")]
 
 
 class ScheduleChange(partial_of(ScheduleSpec, "ScheduleFields")):  # type: ignore[misc]
-    """What to change of a schedule; what is left out stays as it is."""
+    """The fields of a schedule to change; the others stay as they are."""
 
     EXAMPLE: ClassVar = {"rule": {"every": "15m"}, "priority": 9}
 
 
 class PreviewQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far to look ahead."""
+    """How many moments to show."""
 
     n: Preview = 5
 
@@ -32,13 +32,13 @@ class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to resume."""
 
     EXAMPLE: ClassVar = {"from_pause": True}
-    from_pause: Annotated[bool, Meta(description="with what was missed, by its catch-up rule")] = (
-        False
-    )
+    from_pause: Annotated[
+        bool, Meta(description="deliver missed occurrences by its catch-up rule")
+    ] = False
 
 
 class Backfill(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A past range whose missing occurrences are made."""
+    """A past range whose missing occurrences are created."""
 
     EXAMPLE: ClassVar = {
         "start": "2026-11-01T00:00:00Z",
@@ -51,7 +51,7 @@ class Backfill(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def filled(moments: int, slices: AsyncIterator[int]) -> Backfilled:
-    """Make them; if cancelled, finish the current slice and return the result so far."""
+    """Create them; if cancelled, finish the current slice and return the result so far."""
     made, finished = 0, True
     try:
         async for more in slices:

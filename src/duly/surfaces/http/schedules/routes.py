@@ -46,7 +46,7 @@ READ: dict[str, Callable[[Any], Any]] = {
     "target": target_of,
     "payload": checked,
 }
-"""The parts of a body that are no options, and how each is read."""
+"""The fields of a body that are not options, and how each is converted."""
 
 
 @get("/schedules", operation_id="list_schedules")
@@ -67,7 +67,7 @@ async def list_(app: Namespace, query: PageQuery) -> Page[ScheduleSummary]:
 async def upsert(
     app: Namespace, name: str, version: int | None, body: ScheduleSpec
 ) -> Answer[DeclaredSchedule]:
-    """Create a schedule, or make the one of that name so; the same again changes nothing."""
+    """Create or replace the schedule of that name; an equal one changes nothing."""
     rule, target, payload = rule_of(body.rule), target_of(body.target), checked(body.payload)
     declaring = app.schedules.declare(
         name, rule, target, payload if payload.data else None, version=version, **body.keywords()
@@ -77,7 +77,7 @@ async def upsert(
 
 @get(NAME, operation_id="get_schedule", is_versioned=True)
 async def show(app: Namespace, name: str) -> Answer[Schedule]:
-    """One schedule with all its options, and how far it has come."""
+    """One schedule with all its options and its progress."""
     return _shown(await app.schedules.get(name))
 
 
@@ -85,7 +85,7 @@ async def show(app: Namespace, name: str) -> Answer[Schedule]:
 async def change(
     app: Namespace, name: str, version: int | None, body: ScheduleChange
 ) -> Answer[DeclaredSchedule]:
-    """Change what is given of a schedule; the rest stays as it is."""
+    """Change the given fields of a schedule; the others stay as they are."""
     changes = given(body)
     for part, read in READ.items():
         if part in changes:
@@ -95,38 +95,38 @@ async def change(
 
 @delete(NAME, operation_id="remove_schedule")
 async def remove(app: Namespace, name: str, version: int | None) -> None:
-    """End a schedule; pending deliveries are cancelled, attempts in progress go on."""
+    """Remove a schedule; pending deliveries are cancelled, attempts in progress continue."""
     await app.schedules.remove(name, version=version)
 
 
 @post(f"{NAME}/pause", status=200, operation_id="pause_schedule", is_versioned=True)
 async def pause(app: Namespace, name: str, body: Why | None = None) -> Answer[Schedule]:
-    """Make nothing until it is resumed; attempts in progress go on."""
+    """Create no deliveries until it is resumed; attempts in progress continue."""
     return _shown(await app.schedules.pause(name, None if body is None else body.reason))
 
 
 @post(f"{NAME}/resume", status=200, operation_id="resume_schedule", is_versioned=True)
 async def resume(app: Namespace, name: str, body: Resume | None = None) -> Answer[Schedule]:
-    """Go on from now, or with what was missed since the pause."""
+    """Continue from now, or with occurrences missed since the pause."""
     from_pause = body is not None and body.from_pause
     return _shown(await app.schedules.resume(name, from_pause=from_pause))
 
 
 @post(f"{NAME}/trigger", repeatable=True, operation_id="trigger_schedule")
 async def trigger(app: Namespace, request: Request, name: str) -> Answer[Triggered]:
-    """Make one delivery now, beside the plan."""
+    """Create one extra delivery now."""
     id = await app.schedules.trigger(name, id=request.seed)
     return Answer(Triggered(id), headers={"location": f"/v1/deliveries/{id}"})
 
 
 @post(f"{NAME}/backfill", status=200, repeatable=True, operation_id="backfill_schedule")
 async def backfill(app: Namespace, request: Request, name: str, body: Backfill) -> Backfilled:
-    """Make the occurrences of a range in the past that were never made, due now."""
-    looked_at = await app.schedules.count_backfill(name, body.start, body.end)
+    """Create the missing occurrences of a past range, due now."""
+    count = await app.schedules.count_backfill(name, body.start, body.end)
     if body.dry_run:
-        return Backfilled(looked_at, 0)
+        return Backfilled(count, 0)
     slices = app.schedules.backfill(name, body.start, body.end)
-    return await while_connected(request.receive, filled(looked_at, slices))
+    return await while_connected(request.receive, filled(count, slices))
 
 
 @get(f"{NAME}/preview", operation_id="preview_schedule")
@@ -137,7 +137,7 @@ async def preview(app: Namespace, name: str, query: PreviewQuery) -> list[Upcomi
 
 @post("/schedules/explain", status=200, scope=Scope.READ, operation_id="explain_rule")
 async def explain(app: Namespace, body: Explain) -> RuleExplanation:
-    """Say what a rule means, and when it is next; nothing is stored."""
+    """Explain a rule, with its next moments; nothing is stored."""
     rule = rule_of(body.rule)
     found = rule.preview(body.n, after=app.clock.now())
     return explained(rule, upcoming_runs(rule, found, body.rule.tz))
