@@ -1,4 +1,4 @@
-"""duly delivers everything that is due, once, also after an outage."""
+"""duly delivers everything that is due, once, however long it was away."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

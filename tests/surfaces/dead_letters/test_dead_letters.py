@@ -186,7 +186,7 @@ BAD = [
     (("retry", "--yes"), "filter: give ids, a filter, or --all"),
     (("discard", "--yes", "--note", "x"), "filter: give ids, a filter, or --all"),
     (("discard", "--all", "--note", ""), "note: it has 0 bytes"),
-    (("retry", "--all", "--rate", "0"), "rate: 0.0 is not from"),
+    (("retry", "--all", "--rate", "0"), "rate: 0 is not from"),
     (("retry", "7"), "id: '7' is too short"),
     (("edit", "7", "1"), "id: '7' is too short"),
     (("edit", "019b0000-0000-7000-8000-000000000000", "{"), "payload: it is not valid JSON"),

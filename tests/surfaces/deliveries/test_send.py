@@ -170,7 +170,7 @@ def test_the_options_of_deliver_work_for_send_too(sqlite_home: Home) -> None:
         (("http://a.example", "--data", "@none"), "payload: 'none' cannot be read: No such file"),
         (("http://a.example", "--data", "@"), "payload: '' cannot be read"),
         (("http://a.example", "--method", "LIST"), "method: 'LIST' is none of POST"),
-        (("http://a.example", "--timeout", "90s"), "timeout: 90.0 is not from 1 to 60 seconds"),
+        (("http://a.example", "--timeout", "90s"), "timeout: 90 is not from 1 to 60 seconds"),
         (("http://a.example", "--timeout", "5"), "timeout: '5' is no duration"),
         (("http://a.example", "-H", "hunter2"), "header: one has no colon"),
         (("http://a.example", "-H", "A: 1", "-H", "a: 2"), "header: 'a' is given twice"),

@@ -15,7 +15,7 @@ def test_a_second_interrupt_right_after_the_first_still_prints_how_to_continue(
 ) -> None:
     printed: list[str] = []
 
-    def talk(text: str) -> None:
+    def print_message(text: str) -> None:
         printed.append(text)
         if text.startswith("stopping; "):
             # As asyncio does on the second SIGINT, in the middle of any Python code.

@@ -11,7 +11,7 @@ from duly.surfaces.http.protocol.routing import Route
 from duly.version import __version__
 
 KEY = "A key, as `duly keys create` prints it."
-SUMMARY = "Everything that is due is delivered, once, also after an outage."
+SUMMARY = "Everything that is due is delivered, once, however long duly was away."
 DESCRIPTION = (
     "A durable scheduler and delivery engine. A schedule makes deliveries; a delivery goes to a "
     "target (a Python handler, a URL or an endpoint) in one or more attempts, until one completes "
