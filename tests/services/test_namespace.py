@@ -109,7 +109,7 @@ async def test_actors_of_a_namespace_share_listeners_and_running_requests(app: A
     assert ann.stats.live is bob.stats.live is namespace.stats.live
     assert ann.stats.live is not app.stats.live
     await ann.requests.begin("k", "f", repeatable=True)
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="in progress"):
         await bob.requests.begin("k", "f", repeatable=True)
 
 

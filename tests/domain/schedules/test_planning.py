@@ -456,7 +456,7 @@ NARROW = {"catch_up": SKIP, "window": 10.0, "cap": 7}
 
 
 @pytest.mark.requirement("C1", "C3", "C4")
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(cases)
 @example(Case(every("90s", "2026-11-01T00:00:30Z"), NARROW, [(31 * SECOND, False)]))
 @example(Case(every("20s", "2026-11-01T00:00:30Z"), NARROW, [(55 * SECOND, False)]))
@@ -477,7 +477,7 @@ def test_made_merged_and_skipped_occurrences_are_those_of_the_naive_model(case: 
 
 
 @pytest.mark.requirement("C1", "C3")
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(cases, st.lists(st.integers(-600, 600), min_size=6, max_size=6))
 def test_no_occurrence_is_made_twice_or_forgotten_even_if_the_clock_steps_back(
     case: Case, steps: list[int]

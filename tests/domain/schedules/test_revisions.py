@@ -390,7 +390,7 @@ operations = st.one_of(
 
 
 @pytest.mark.requirement("C1", "C4")
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.lists(operations, max_size=30))
 def test_after_any_operations_no_occurrence_is_made_twice(
     done: list[tuple[str, Any]],

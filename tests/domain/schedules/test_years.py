@@ -172,7 +172,7 @@ steps = st.builds(
 
 
 @pytest.mark.requirement("B2", "B4", "B5", "C2", "C3")
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(rules, st.lists(steps, max_size=12))
 def test_after_any_changes_claims_and_outages_each_year_is_as_in_the_model(
     first: Yearly, history: list[Step]
@@ -244,7 +244,7 @@ turns = st.builds(
 
 
 @pytest.mark.requirement("B4", "C2")
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(kinds, st.lists(turns, max_size=10))
 def test_a_schedule_may_become_one_of_any_kind_at_any_time(
     first: Rule, history: list[Turn]

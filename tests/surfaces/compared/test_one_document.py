@@ -17,7 +17,7 @@ import pytest
 from duly import Client, Conflict, yearly
 from tests.surfaces.sides import Sides
 
-pytestmark = pytest.mark.requirement("C10")
+pytestmark = pytest.mark.requirement("C10", "P17")
 Call = Callable[[Any, Callable[[str], str]], Awaitable[Any]]
 SECRET = f"whsec_{'A' * 43}="
 SAME = {"rule": {"yearly": "12-24"}, "target": "log", "payload": {"n": 1}, "tags": ["red"]}
