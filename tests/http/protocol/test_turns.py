@@ -82,20 +82,23 @@ def small_document_takes() -> float:
     return sorted(found)[2]
 
 
-@pytest.fixture(scope="module")
-def bound() -> float:
-    """The CPU seconds for which the loop may be blocked."""
-    return SLICES_LONG * small_document_takes()
-
-
 async def assert_others_get_their_turn(
-    work: Callable[[], Awaitable[object]], bound: float, details: object
+    work: Callable[[], Awaitable[object]], details: object
 ) -> None:
-    """The loop is not blocked for longer; two outliers are allowed."""
-    worst = [await held(work)]
-    while worst[-1] >= bound and len(worst) < 3:
-        worst.append(await held(work))
-    assert worst[-1] < bound, (details, worst, bound)
+    """The loop is not blocked for longer than a small multiple of a small document.
+
+    A busy host slows single slices: the reference is measured beside each try, and one good try
+    is enough, since work that is not sliced blocks the loop each time.
+    """
+    tries = []
+    for _ in range(6):
+        before = small_document_takes()
+        worst = await held(work)
+        bound = SLICES_LONG * max(before, small_document_takes())
+        if worst < bound:
+            return
+        tries.append((worst, bound))
+    raise AssertionError((details, tries))
 
 
 def routes_with_a_body(app: App) -> list[tuple[str, str]]:
@@ -107,9 +110,7 @@ def routes_with_a_body(app: App) -> list[tuple[str, str]]:
     )
 
 
-async def test_no_body_of_any_route_blocks_the_loop(
-    small_app: App, small_client: Client, bound: float
-) -> None:
+async def test_no_body_of_any_route_blocks_the_loop(small_app: App, small_client: Client) -> None:
     routes = routes_with_a_body(small_app)
     assert len(routes) >= 18
     await small_client.post("/v1/deliveries", json={"target": "work"})
@@ -120,7 +121,7 @@ async def test_no_body_of_any_route_blocks_the_loop(
                 answer = await small_client.request(method, path, content=body)
                 assert answer.status_code < 500, (method, path, answer.text)
 
-            await assert_others_get_their_turn(send, bound, (method, path, body[:30]))
+            await assert_others_get_their_turn(send, (method, path, body[:30]))
 
 
 async def test_no_route_accepts_a_body_without_a_content_type(
@@ -156,7 +157,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("name", HUGE)
-async def test_no_bulk_blocks_the_loop(small_client: Client, name: str, bound: float) -> None:
+async def test_no_bulk_blocks_the_loop(small_client: Client, name: str) -> None:
     body, headers, status = HUGE[name]
     sent = 0
 
@@ -172,14 +173,14 @@ async def test_no_bulk_blocks_the_loop(small_client: Client, name: str, bound: f
         assert len(answer.content) < 5_000_000
 
     await small_client.post("/v1/deliveries", json={"target": "work"})
-    await assert_others_get_their_turn(send, bound, name)
+    await assert_others_get_their_turn(send, name)
     if status == 413 or name in ("lines", "blank lines", "items"):
         assert sent < 1_000_000, "the rest was read after the refusal"
 
 
 @pytest.mark.parametrize("kind_of_bulk", ["", "?atomic=true", "key"])
 async def test_many_deliveries_are_accepted_without_blocking_the_loop(
-    small_app: App, small_client: Client, kind_of_bulk: str, bound: float
+    small_app: App, small_client: Client, kind_of_bulk: str
 ) -> None:
     given = {"target": "work", "payload": {f"field {n}": n for n in range(400)}}
     body = json.dumps([given] * 1000).encode()
@@ -189,14 +190,12 @@ async def test_many_deliveries_are_accepted_without_blocking_the_loop(
         answer = await small_client.post(BULK + query, content=body, headers=headers)
         assert answer.json()["accepted"] == 1000, answer.text[:300]
 
-    await assert_others_get_their_turn(send, bound, kind_of_bulk)
+    await assert_others_get_their_turn(send, kind_of_bulk)
     (stored,) = await small_app.list(limit=1)
     assert stored.payload == given["payload"]
 
 
-async def test_known_keys_are_found_without_blocking_the_loop(
-    app: App, client: Client, bound: float
-) -> None:
+async def test_known_keys_are_found_without_blocking_the_loop(app: App, client: Client) -> None:
     given = [{"target": "work", "key": f"key {n}"} for n in range(2000)]
 
     async def send() -> None:
@@ -204,7 +203,7 @@ async def test_known_keys_are_found_without_blocking_the_loop(
         assert answer["accepted"] + answer["known"] == 2000
 
     await send()
-    await assert_others_get_their_turn(send, bound, "known")
+    await assert_others_get_their_turn(send, "known")
 
 
 async def test_an_item_that_is_too_long_is_refused_with_its_position(small_client: Client) -> None:
