@@ -195,6 +195,16 @@ async def test_many_deliveries_are_accepted_without_blocking_the_loop(
     assert stored.payload == given["payload"]
 
 
+async def test_a_body_in_one_part_is_hashed_without_blocking_the_loop(small_client: Client) -> None:
+    body = b"[%s]" % (b" " * 20_000_000)
+
+    async def send() -> None:
+        answer = await small_client.post(BULK, content=body, headers={"idempotency-key": "k"})
+        assert answer.status_code in (413, 422), answer.text[:300]
+
+    await assert_others_get_their_turn(send, "one part")
+
+
 async def test_known_keys_are_found_without_blocking_the_loop(app: App, client: Client) -> None:
     given = [{"target": "work", "key": f"key {n}"} for n in range(2000)]
 
