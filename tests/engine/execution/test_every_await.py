@@ -83,7 +83,7 @@ SOMETIMES = {
     "stores.postgres.database:from_place.connect": ("opens a connection if all others are in use"),
 }
 """Functions that an attempt calls or not, depending on timing."""
-TRIAL_SECONDS = 10
+TRIAL_SECONDS = 60
 
 
 @pytest.fixture
