@@ -85,15 +85,21 @@ class App(Working):
             checks.checked_name("handler", name)
         return register
 
-    def asgi(self, *, authorize: Callable[[Any], Awaitable[str | None]] | None = None) -> Any:
+    def asgi(
+        self,
+        *,
+        authorize: Callable[[Any], Awaitable[str | None]] | None = None,
+        dashboard: bool = False,
+    ) -> Any:
         """The HTTP API as an ASGI application, to be mounted at any path of another one.
 
         It has no lifespan: open the app in that of the outer application. Callers need a key, or
-        `authorize(scope)` returns their scope: "read", "operate", "admin" or None.
+        `authorize(scope)` returns their scope: "read", "operate", "admin" or None. With `dashboard`
+        its pages are there too.
         """
         # By name: the app must not depend on the surfaces.
         application = import_module("duly.surfaces.http.application")
-        return application.api(self, authorize)
+        return application.api(self, authorize, dashboard=dashboard)
 
     @overload
     def schedule(

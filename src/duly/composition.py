@@ -238,13 +238,13 @@ def services_for(parts: Parts, *, is_served: bool = True) -> Shared:
         acceptor=Acceptor(store, clock, parts.telemetry.emit, writer.write_if_due),
         outbox=Outbox(store, intake.check, intake.expects),
         requests=IdempotentRequests(store, chance.delivery_id),
-        monitoring=Monitoring(store, clock, grace, writer.tick),
+        monitoring=Monitoring(store, clock, grace, writer.flush),
     )
 
 
 def _rollup_writer(store: Store, clock: Clock, telemetry: Telemetry) -> RollupWriter:
     return RollupWriter(
-        lambda namespace: store.within(namespace).rollups,
+        lambda namespace: (store if namespace is None else store.within(namespace)).rollups,
         clock,
         lambda: telemetry.tallies(store.namespace),
     )
@@ -264,7 +264,7 @@ def engine_for(
         emit,
         parts.settings,
         process_name(),
-        observers=_observers(exporter, parts.telemetry),
+        observers=_observers(exporter, parts.telemetry, parts.rollup_writer),
         stepped=stepped,
     )
     parts.rollup_writer.worker = lambda: worker.membership.worker
@@ -286,8 +286,12 @@ def _exporter(settings: Settings, emit: Emit) -> AnalyticsExporter | None:
     return AnalyticsExporter(RedisAnalytics(settings.analytics, settings.namespace, keep), emit)
 
 
-def _observers(exporter: AnalyticsExporter | None, telemetry: Telemetry) -> list[Observer]:
-    observers: list[Observer] = [] if exporter is None else [exporter.note]
+def _observers(
+    exporter: AnalyticsExporter | None, telemetry: Telemetry, writer: RollupWriter
+) -> list[Observer]:
+    observers: list[Observer] = [writer.parts.note]
+    if exporter is not None:
+        observers.append(exporter.note)
     # Checked once, so that completions cost nothing if they are not logged.
     if telemetry.logs(DeliveryCompleted):
         observers.append(emit_completions(telemetry.emit))

@@ -21,9 +21,11 @@ from duly.records.dead_letter import BulkProgress, DeadLetterFilter, DeadLetterG
 from duly.records.delivery import (
     Accepted,
     Delivery,
+    DeliveryCounts,
     DeliveryDetail,
     DeliveryKeywords,
     ExplainedDelivery,
+    FilterKeywords,
     PageKeywords,
 )
 from duly.records.endpoint import (
@@ -67,6 +69,10 @@ class Deliveries(DeliveryMethods, Protocol):
 
     async def detail(self, id: str) -> DeliveryDetail: ...
     async def history(self, id: str) -> Sequence[HistoryEntry]: ...
+    async def count(self, *, waiting: bool = False, **wanted: Unpack[FilterKeywords]) -> int: ...
+    async def counts(self, **wanted: Unpack[FilterKeywords]) -> DeliveryCounts: ...
+    def cancel_all(self, **wanted: Unpack[FilterKeywords]) -> AsyncIterator[BulkProgress]: ...
+    def retry_all(self, **wanted: Unpack[FilterKeywords]) -> AsyncIterator[BulkProgress]: ...
 
 
 class Schedules(Protocol):
@@ -83,9 +89,35 @@ class Schedules(Protocol):
         **given: Unpack[ScheduleKeywords],
     ) -> DeclaredSchedule: ...
     async def get(self, name: str) -> Schedule: ...
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[ScheduleSummary]: ...
+    async def list(
+        self, *, text: str | None = None, after: str = "", limit: int = 50
+    ) -> Sequence[ScheduleSummary]: ...
     async def pause(self, name: str, reason: str | None = None) -> Schedule: ...
     async def resume(self, name: str, *, from_pause: bool = False) -> Schedule: ...
+    async def count(
+        self,
+        *,
+        names: Sequence[str] = (),
+        text: str | None = None,
+        until: datetime | None = None,
+        paused: bool = False,
+    ) -> int: ...
+    def pause_all(
+        self,
+        *,
+        names: Sequence[str] = (),
+        text: str | None = None,
+        until: datetime | None = None,
+        reason: str | None = None,
+    ) -> AsyncIterator[BulkProgress]: ...
+    def resume_all(
+        self,
+        *,
+        names: Sequence[str] = (),
+        text: str | None = None,
+        until: datetime | None = None,
+        from_pause: bool = False,
+    ) -> AsyncIterator[BulkProgress]: ...
     async def remove(self, name: str, *, version: int | None = None) -> Schedule | None: ...
     async def trigger(self, name: str) -> str: ...
     async def preview(self, name: str, n: int = 5) -> Sequence[UpcomingRun]: ...
@@ -222,6 +254,9 @@ class Stats(Protocol):
         since: datetime | timedelta | float = HOUR,
         until: datetime | None = None,
         step: timedelta | float = MINUTE,
+        *,
+        target: str | None = None,
+        schedule: str | None = None,
     ) -> Series: ...
     async def overview(self) -> Overview: ...
     async def status(self) -> Status: ...

@@ -88,7 +88,7 @@ class Working(Namespace):
         self.telemetry.summarize()
         if self._open:
             with suppress(StoreUnavailable):
-                await self.rollup_writer.tick()
+                await self.rollup_writer.flush()
         self._open = False
         for each in (self.rollup_writer, *self.rollup_writer.others):
             each.reset()

@@ -32,6 +32,15 @@ class Keys(Protocol):
     async def find(self, id: str) -> tuple[StoredKey, bytes] | None:
         """A key of any namespace with the hash of its token."""
 
+    async def start_session(self, key: StoredKey, id: str, hash: bytes, until: datetime) -> None:
+        """Store a session with the rights of a key; expired sessions are deleted."""
+
+    async def find_session(self, id: str) -> tuple[StoredKey, bytes] | None:
+        """The key of a session, which expires when one of both does, and the token's hash."""
+
+    async def end_session(self, id: str) -> None:
+        """Delete a session; safe to repeat."""
+
     async def touch(self, id: str, before: datetime) -> None:
         """Set `last_used_at` to now, unless it is later than `before`."""
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from duly.domain.monitoring.alerts import AlertCause
-from duly.domain.monitoring.rollups import Span
+from duly.domain.monitoring.distributions import Times
+from duly.domain.monitoring.part_counts import Part, PartKind
+from duly.domain.monitoring.rollups import Span, Tally
 from duly.records.alert import Alert
 from duly.records.stats import Counts
 from duly.records.status import NamespaceStatus
@@ -25,11 +28,20 @@ class StatusReader(Protocol):
 class Rollups(Protocol):
     """Counts by minute, written by each worker."""
 
-    async def add(self, worker: int, tally: Counts) -> None:
+    async def add(self, worker: int, tally: Tally) -> None:
         """Add to the worker's present minute; not idempotent if the answer is lost."""
 
     async def series(self, span: Span) -> dict[datetime, Counts]:
         """The counts of each step by its start; empty steps are left out."""
+
+    async def times(self, span: Span) -> dict[datetime, Times]:
+        """The distributions of each step by its start; steps without any are left out."""
+
+    async def add_parts(self, worker: int, counts: Mapping[Part, Counts]) -> None:
+        """Add to the worker's counts of targets and schedules; not idempotent either."""
+
+    async def part_series(self, kind: PartKind, name: str, span: Span) -> dict[datetime, Counts]:
+        """The counts of one target or schedule, of each step by its start."""
 
 
 class Traces(Protocol):

@@ -48,8 +48,10 @@ class Schedules(Protocol):
     async def get(self, name: str) -> StoredSchedule:
         """One schedule, or NotFound; UnreadableRule if a newer version wrote it."""
 
-    async def page(self, after: str, limit: int) -> list[StoredSchedule | UnreadableSchedule]:
-        """A page of schedules, sorted by name."""
+    async def page(
+        self, after: str, limit: int, text: str | None = None
+    ) -> list[StoredSchedule | UnreadableSchedule]:
+        """A page of schedules, sorted by name; only those with `text` in it."""
 
     async def revise(
         self,

@@ -26,6 +26,7 @@ from duly.ports.transfer import Transfer
 from duly.ports.workers import Workers
 from duly.records.attempt import HistoryEntry
 from duly.records.delivery import Accepted, Delivery, DeliveryFilter, ExplainedDelivery
+from duly.records.state import State
 
 
 class ClaimableGroup(msgspec.Struct, frozen=True):
@@ -105,6 +106,9 @@ class Deliveries(Protocol):
         none, before the end. Those of one stream are in its order, those of one schedule by
         occurrence.
         """
+
+    async def counts(self, filter: Filter) -> tuple[dict[State, int], bool]:
+        """How many match by state, among the newest; and whether older ones were left out."""
 
     async def history(self, id: str) -> list[HistoryEntry]:
         """The history of one delivery, oldest first, or NotFound."""
@@ -207,6 +211,18 @@ class Maintenance(Protocol):
 
         Returns the id to continue from, None at the end. Only for temporary namespaces.
         """
+
+    async def forget_finished(
+        self, namespace: str, target: str, tag: str, after: str, batch: int
+    ) -> tuple[int, str | None]:
+        """Remove the finished deliveries of a target with a tag, in one slice of the ledger.
+
+        Returns how many, and the id to continue from, None at the end. Never removes unfinished
+        work.
+        """
+
+    async def forget_stream(self, namespace: str, stream: str) -> bool:
+        """Remove a stream that has no deliveries; whether there was one."""
 
     async def sweep(self, after: str, batch: int) -> tuple[Swept, str | None]:
         """Repair inconsistencies in one slice of the ledger, such as a delivery without a lane."""

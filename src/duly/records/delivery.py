@@ -176,6 +176,17 @@ class DeliveryFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: Annotated[datetime, Meta(tz=True, description="accepted then or before")] | None = None
 
 
+class DeliveryCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many deliveries match, by state; no count is higher than `counted_up_to`.
+
+    Of the states in `capped` there may be more: only the newest deliveries were examined.
+    """
+
+    counted_up_to: int
+    capped: list[State] = []
+    states: dict[State, int] = {}
+
+
 class FilterKeywords(TypedDict, total=False):
     """`DeliveryFilter` as keyword arguments."""
 

@@ -92,10 +92,25 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         return self != Counts()
 
 
+class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Estimated percentiles of a duration in seconds: half the values are up to `p50`."""
+
+    p50: float
+    p95: float
+    p99: float
+
+
 class Point(Counts, frozen=True, kw_only=True):
-    """The counts of one step that starts at `at`."""
+    """The counts of one step that starts at `at`, and percentiles, null without values.
+
+    `lateness` is the time from due to the first attempt, `pickup` from ready to any attempt, `run`
+    the time that an attempt took.
+    """
 
     at: datetime
+    lateness: Percentiles | None = None
+    pickup: Percentiles | None = None
+    run: Percentiles | None = None
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):

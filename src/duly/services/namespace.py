@@ -109,7 +109,9 @@ class Namespace:
             name,
         )
         plan = self._webhook_plan()
-        self.deliveries = Deliveries(store, self.endpoints.problem, plan, actor)
+        self.deliveries = Deliveries(
+            store, self.endpoints.problem, plan, shared.monitoring.namespace_status, actor
+        )
         self.streams = Streams(store, name)
         self.workers = Workers(store, name)
         self.keys = Keys(store, clock, chance, name)

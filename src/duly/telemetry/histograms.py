@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-LATENESS = (*SECONDS[2:], 900.0, 3600.0, 6 * 3600.0, 86400.0)
+from duly.domain.monitoring.distributions import SECONDS
+
 CALLS = (0.0005, *SECONDS[:12])
 SIZES = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 
@@ -24,6 +24,11 @@ class Histogram:
         """Record a value with a weight."""
         self._counts[bisect_left(self.bounds, value)] += weight
         self.sum += value * weight
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The number of values in each bucket."""
+        return tuple(self._counts)
 
     @property
     def count(self) -> int:

@@ -12,10 +12,11 @@ import msgspec
 from duly.domain import events
 from duly.domain.endpoints.endpoint import endpoint_name, is_outside
 from duly.domain.events import Event
-from duly.domain.monitoring.rollups import NOTHING, less, plus
+from duly.domain.monitoring.distributions import LATENESS, SECONDS, Times
+from duly.domain.monitoring.rollups import EMPTY, Tally
 from duly.records.stats import Counts
 from duly.safe_text import one_line, visible
-from duly.telemetry.histograms import CALLS, LATENESS, SECONDS, SIZES, Histogram
+from duly.telemetry.histograms import CALLS, SIZES, Histogram
 from duly.telemetry.log_messages import LIMITED, ONLY_COUNTED, WORDING
 from duly.telemetry.tallies import tally_of
 
@@ -55,7 +56,7 @@ class Telemetry:
         self.drift = 0.0
         self.process: int | None = None
         """This process's number if several share one port."""
-        self._by_namespace: dict[str, Counts] = {}
+        self._by_namespace: dict[str, Tally] = {}
         """Counts of events that name another namespace than the process's own."""
         self._labels: set[str] = set()
         self._worker: int | None = None
@@ -81,8 +82,8 @@ class Telemetry:
         if (counter := self._counters.get(kind)) is not None:
             counter(event)
         if event.namespace is not None:
-            before = self._by_namespace.get(event.namespace, NOTHING)
-            self._by_namespace[event.namespace] = plus(before, tally_of(event))
+            before = self._by_namespace.get(event.namespace, EMPTY)
+            self._by_namespace[event.namespace] = before.plus(tally_of(event))
         if kind in ONLY_COUNTED:
             return
         self.counts[kind.__name__] += 1
@@ -106,12 +107,17 @@ class Telemetry:
         if omitted := limit.take_left_out():
             self._log(LIMITED[kind](deliveries=omitted))
 
-    def tallies(self, own: str) -> dict[str, Counts]:
+    def tallies(self, own: str) -> dict[str, Tally]:
         """Counts since this process started, by namespace, in the form of the per-minute counts."""
-        own_counts = self._total()
+        own_tally = Tally(self._total(), self._times())
         for counted in self._by_namespace.values():
-            own_counts = less(own_counts, counted)
-        return {own: own_counts, **self._by_namespace}
+            own_tally = own_tally.less(counted)
+        return {own: own_tally, **self._by_namespace}
+
+    def _times(self) -> Times:
+        return Times(
+            lateness=self.lateness.counts, pickup=self.pickups.counts, run=self.runs.counts
+        )
 
     def _total(self) -> Counts:
         counts = self.counts

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from duly.domain.checks import checked_moment, checked_wait
+from duly.domain.monitoring.distributions import Times
 from duly.errors import InvalidInput
 from duly.records.stats import Counts, Point, Series
 
@@ -19,6 +20,28 @@ MOST_POINTS = 1500
 
 
 NOTHING = Counts()
+NO_TIMES = Times()
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """What a process counted: the counts and the distributions of durations."""
+
+    counts: Counts = NOTHING
+    times: Times = NO_TIMES
+
+    def less(self, before: Tally) -> Tally:
+        """What was counted since the other."""
+        return Tally(less(self.counts, before.counts), self.times.less(before.times))
+
+    def plus(self, other: Tally) -> Tally:
+        """What both counted."""
+        return Tally(plus(self.counts, other.counts), self.times.plus(other.times))
+
+    def __bool__(self) -> bool:
+        return bool(self.counts) or bool(self.times)
+
+
+EMPTY = Tally()
 
 
 def less(tally: Counts, before: Counts) -> Counts:
@@ -31,6 +54,11 @@ def plus(tally: Counts, other: Counts) -> Counts:
     """The sum of two counts."""
     names = Counts.__struct_fields__
     return Counts(**{name: getattr(tally, name) + getattr(other, name) for name in names})
+
+
+def times(tally: Counts, many: int) -> Counts:
+    """The counts multiplied by a number."""
+    return Counts(**{name: getattr(tally, name) * many for name in Counts.__struct_fields__})
 
 
 def grown(now: Mapping[datetime, Counts], before: Mapping[datetime, Counts]) -> Counts:
@@ -90,10 +118,13 @@ def _rounded_down(moment: datetime, width: timedelta) -> datetime:
     return moment - (moment - epoch) % width
 
 
-def filled(span: Span, found: Mapping[datetime, Counts]) -> Series:
-    """The series of a span: the counts found, and zero for all other steps."""
-    points, at = [], span.since
+def filled(
+    span: Span, found: Mapping[datetime, Counts], times: Mapping[datetime, Times] | None = None
+) -> Series:
+    """The series of a span: what was found, and zero for all other steps."""
+    points, at, known = [], span.since, times or {}
     while at < span.until:
-        points.append(Point(at=at, **msgspec.structs.asdict(found.get(at, NOTHING))))
+        counts = msgspec.structs.asdict(found.get(at, NOTHING))
+        points.append(Point(at=at, **counts | known.get(at, NO_TIMES).percentiles()))
         at += span.step
     return Series(since=span.since, until=span.until, step=span.step.total_seconds(), points=points)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,6 +24,17 @@ PATIENCE_SECONDS = 0.3
 
 BOOTSTRAP = "bootstrap"
 """The name of the first key, and its actor in the audit trail."""
+
+
+SESSION_FOR = timedelta(hours=12)
+
+
+class Session(NamedTuple):
+    """A browser's session: its key, its token, and when it ends."""
+
+    key: StoredKey
+    token: str
+    expires_at: datetime
 
 
 class Keys:
@@ -97,7 +109,32 @@ class Keys:
         `last_used_at` is updated, at most once a minute.
         """
         id = keys.id_in(token)
-        found = None if id is None else await self._store.keys.find(id)
+        return None if id is None else await self._checked(token, await self._store.keys.find(id))
+
+    async def start_session(self, token: str) -> Session | None:
+        """A session with the rights of a token's key, for a browser; None if it is not valid."""
+        key = await self.check(token)
+        if key is None:
+            return None
+        id, own = keys.new_token(self._chance.bytes(keys.ID_BYTES + keys.SECRET_BYTES))
+        until = self._clock.now() + SESSION_FOR
+        if key.expires_at is not None:
+            until = min(until, key.expires_at)
+        await self._store.keys.start_session(key, id, keys.digest(own), until)
+        return Session(key, own, until)
+
+    async def check_session(self, token: str) -> StoredKey | None:
+        """The active key of a session's token, or None."""
+        id = keys.id_in(token)
+        found = None if id is None else await self._store.keys.find_session(id)
+        return await self._checked(token, found)
+
+    async def end_session(self, token: str) -> None:
+        """End the session of a token; safe to repeat."""
+        if (id := keys.id_in(token)) is not None:
+            await self._store.keys.end_session(id)
+
+    async def _checked(self, token: str, found: tuple[StoredKey, bytes] | None) -> StoredKey | None:
         if found is None:
             return None
         key, stored_digest = found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Unpack
 
 import msgspec
@@ -14,9 +14,19 @@ from duly.domain.endpoints.endpoint import wanted_target
 from duly.domain.streams.policy import checked_stream
 from duly.ports import Filter, Store
 from duly.records.attempt import Attempt, HistoryEntry, Step, tries
-from duly.records.delivery import Delivery, DeliveryDetail, PageKeywords, transitions
+from duly.records.dead_letter import BulkProgress
+from duly.records.delivery import (
+    Delivery,
+    DeliveryCounts,
+    DeliveryDetail,
+    FilterKeywords,
+    PageKeywords,
+    transitions,
+)
 from duly.records.page import Page
 from duly.records.retry_plan import RetryPlan
+from duly.services.deliveries.bulk import PendingMoves
+from duly.services.deliveries.counts import Look, counts_of
 from duly.services.deliveries.waiting import Problem, outlook
 
 
@@ -24,16 +34,23 @@ class Deliveries:
     """The deliveries of one namespace; `actor` is named in the audit trail, None writes no entry.
 
     `problem` returns why the secrets of an endpoint cannot be read; `plan` is the retry plan of
-    webhooks that have none of their own.
+    webhooks that have none of their own; `look` reads the status of the namespace.
     """
 
     def __init__(
-        self, store: Store, problem: Problem, plan: RetryPlan, actor: str | None = None
+        self,
+        store: Store,
+        problem: Problem,
+        plan: RetryPlan,
+        look: Look,
+        actor: str | None = None,
     ) -> None:
         self._store = store
+        self._look = look
         self._problem = problem
         self._plan = plan
         self._actor = actor
+        self._moves = PendingMoves(store, actor)
 
     async def get(self, id: str) -> Delivery:
         """One delivery, or NotFound."""
@@ -96,8 +113,34 @@ class Deliveries:
         self._store.wakeups.hint()
         return delivery
 
+    async def count(self, *, waiting: bool = False, **wanted: Unpack[FilterKeywords]) -> int:
+        """How many pending deliveries match, up to 10,000.
 
-def checked(wanted: PageKeywords) -> Filter:
+        With `waiting`, only those that are due later, as `retry_all` would retry.
+        """
+        return await self._moves.count(checked(wanted), waiting=waiting)
+
+    async def counts(self, **wanted: Unpack[FilterKeywords]) -> DeliveryCounts:
+        """How many deliveries match, by state.
+
+        At most the newest 10,000 deliveries are examined; without a filter, all that are pending,
+        processing or dead are counted, up to 10,000 of each.
+        """
+        return await counts_of(self._store, self._look, checked(wanted))
+
+    def cancel_all(self, **wanted: Unpack[FilterKeywords]) -> AsyncIterator[BulkProgress]:
+        """Cancel all pending deliveries that match; yields the progress.
+
+        Those that run meanwhile are skipped.
+        """
+        return self._moves.cancel(checked(wanted))
+
+    def retry_all(self, **wanted: Unpack[FilterKeywords]) -> AsyncIterator[BulkProgress]:
+        """Make all pending deliveries that match, and are due later, due now; yields progress."""
+        return self._moves.retry(checked(wanted))
+
+
+def checked(wanted: PageKeywords | FilterKeywords) -> Filter:
     """The filter with each of its fields checked."""
     given = {name: FIELDS[name](value) for name, value in wanted.items() if value is not None}
     return Filter(**given)

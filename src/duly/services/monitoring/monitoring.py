@@ -10,6 +10,7 @@ from typing import Any
 
 from duly.domain import checks
 from duly.domain.monitoring.failure_stats import DAY
+from duly.domain.monitoring.part_counts import checked_part
 from duly.domain.monitoring.rollups import HOUR, MINUTE, NOTHING, checked_span, filled, plus
 from duly.errors import StoreUnavailable
 from duly.ports import Clock, Store
@@ -120,15 +121,24 @@ class Monitoring:
         since: datetime | timedelta | float = HOUR,
         until: datetime | None = None,
         step: timedelta | float = MINUTE,
+        *,
+        target: str | None = None,
+        schedule: str | None = None,
     ) -> Series:
         """Counts since a moment, or for a duration before `until`, in steps of whole minutes.
 
         They include all workers of the namespace, those of other processes after a second or two.
+        With `target` or `schedule`, only the outcomes of its deliveries: completed, failed, dead
+        and cancelled, those of other processes after ten seconds.
         """
+        part = checked_part(target, schedule)
         now, _ = await self._store.plans.clock()
         span = checked_span(since, until, step, now)
         await self._write_counts()
-        return filled(span, await self._store.rollups.series(span))
+        rollups = self._store.rollups
+        if part is not None:
+            return filled(span, await rollups.part_series(*part, span))
+        return filled(span, await rollups.series(span), await rollups.times(span))
 
     async def _write_counts(self) -> None:
         """Write the counts of this process, unless it takes long: SQLite has one writer."""

@@ -33,6 +33,7 @@ from duly.records.schedule import (
 )
 from duly.records.target import Target
 from duly.services.schedules.backfill import Backfills, extra_run
+from duly.services.schedules.bulk import BulkPauses
 
 Check = Callable[[Collection[str]], Awaitable[object]]
 Addressed = Callable[[Target], tuple[str, str | None]]
@@ -79,6 +80,8 @@ class Schedules:
         self._decorated: builtins.list[Decorated] = []
         backfills = Backfills(store, chance, actor)
         self.backfill, self.count_backfill = backfills.run, backfills.count
+        bulk = BulkPauses(store, self.pause, self.resume)
+        self.pause_all, self.resume_all, self.count = bulk.pause, bulk.resume, bulk.count
 
     def around(
         self,
@@ -207,10 +210,16 @@ class Schedules:
         """One schedule, or NotFound."""
         return record_of(await self._stored(name), Schedule)
 
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[ScheduleSummary]:
-        """Schedules by name; `after` is the last name of the previous page."""
+    async def list(
+        self, *, text: str | None = None, after: str = "", limit: int = 50
+    ) -> Sequence[ScheduleSummary]:
+        """Schedules by name; `after` is the last name of the previous page.
+
+        With `text`, only those whose name contains it, in upper or lower case.
+        """
         start = checks.checked_start("after", after)
-        found = await self._store.schedules.page(start, checks.checked_limit(limit))
+        part = None if text is None else checks.checked_text("text", text)
+        found = await self._store.schedules.page(start, checks.checked_limit(limit), part)
         return [_summary(each) for each in found]
 
     async def pause(self, name: str, reason: str | None = None) -> Schedule:

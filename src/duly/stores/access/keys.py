@@ -76,6 +76,24 @@ class Keys:
         rows = await self._database.fetch_named("keys.find", id=id)
         return (_key(rows[0]), bytes(rows[0]["hash"])) if rows else None
 
+    async def start_session(self, key: StoredKey, id: str, hash: bytes, until: datetime) -> None:
+        """Store a session with the rights of a key; expired sessions are deleted."""
+        async with self._database.together() as session:
+            await session.fetch("sessions.prune", "any")
+            await session.fetch(
+                "sessions.start", "any", id=id, key=key.id, hash=hash, expires_at=until
+            )
+            await note(session, key.namespace, key.actor, "session.started", id)
+
+    async def find_session(self, id: str) -> tuple[StoredKey, bytes] | None:
+        """The key of a session, which expires when one of both does, and the token's hash."""
+        rows = await self._database.fetch_named("sessions.find", id=id)
+        return (_key(rows[0]), bytes(rows[0]["hash"])) if rows else None
+
+    async def end_session(self, id: str) -> None:
+        """Delete a session; safe to repeat."""
+        await self._database.fetch("sessions.end", "any", id=id)
+
     async def touch(self, id: str, before: datetime) -> None:
         """Record that the key is in use, unless that was recorded after `before`."""
         await self._database.fetch("keys.touch", "any", id=id, before=before)

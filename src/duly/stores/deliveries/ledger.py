@@ -20,7 +20,7 @@ from duly.records.state import State
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.agenda import Agenda
-from duly.stores.deliveries.pages import page
+from duly.stores.deliveries.pages import counts, page
 from duly.stores.deliveries.rows import delivery_of, entry_of
 from duly.stores.deliveries.stuck import Service, service, why_blocking, why_held, why_left
 from duly.stores.endpoints.endpoints import Endpoints
@@ -137,6 +137,10 @@ class Deliveries:
     async def page(self, filter: Filter) -> tuple[list[Delivery], str | None]:
         """A page of deliveries, newest first, and the id to continue from, None at the end."""
         return await page(self._database, self._namespace, filter)
+
+    async def counts(self, filter: Filter) -> tuple[dict[State, int], bool]:
+        """How many match by state, and whether older ones were left out."""
+        return await counts(self._database, self._namespace, filter)
 
     async def history(self, id: str) -> list[HistoryEntry]:
         """The history of one delivery, oldest first, or NotFound."""

@@ -39,7 +39,7 @@ class Maintenance:
             "maintenance.prune_workers", "any", completed_for=completed_for.total_seconds()
         )
         await self._database.fetch("gates.forget")
-        for statement in ("rollups.prune", "alerts.prune", "traces.prune"):
+        for statement in ("rollups.prune", "rollups.prune_parts", "alerts.prune", "traces.prune"):
             await self._database.fetch(
                 statement, served=self._served, kept_for=KEPT_FOR.total_seconds()
             )
@@ -111,6 +111,34 @@ class Maintenance:
         if not more:
             await self._database.fetch("maintenance.forget_names", "any", namespace=namespace)
         return until if more else None
+
+    async def forget_finished(
+        self, namespace: str, target: str, tag: str, after: str, batch: int
+    ) -> tuple[int, str | None]:
+        """Remove finished deliveries of a target with a tag in one slice.
+
+        Returns how many, and the next slice's start.
+        """
+        until, more = await self._slice(after, batch)
+        rows: Sequence[Row] = []
+        if until is not None:
+            rows = await self._database.fetch(
+                "maintenance.forget_finished",
+                "any",
+                namespace=namespace,
+                target=target,
+                tag=tag,
+                after=after,
+                until=until,
+            )
+        return len(rows), until if more else None
+
+    async def forget_stream(self, namespace: str, stream: str) -> bool:
+        """Remove a stream that has no deliveries; whether there was one."""
+        found = await self._database.fetch(
+            "maintenance.forget_stream", namespace=namespace, stream=stream
+        )
+        return bool(found)
 
     async def sweep(self, after: str, batch: int) -> tuple[Swept, str | None]:
         """Repair what regular processing would never pick up, in one slice of the ledger."""

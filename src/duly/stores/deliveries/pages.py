@@ -7,6 +7,7 @@ does not depend on the size of the ledger.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -22,6 +23,8 @@ from duly.stores.deliveries.rows import delivery_of
 
 MOST = 10_000
 """The number of rows that one page searches."""
+NEAR = 4
+"""How many rows are searched first, for each one that is wanted."""
 SKEW = timedelta(days=1)
 """The greatest difference between the clock that made an id and the store's clock."""
 Shelf = Literal["page", "line", "occurrences", "under_way"]
@@ -41,6 +44,21 @@ async def page(
     if _shelf(filter) == "occurrences":
         return await _of_schedule(database, filter, parameters)
     return await _search(database, filter, parameters)
+
+
+async def counts(
+    database: Database, namespace: str, filter: Filter
+) -> tuple[dict[State, int], bool]:
+    """How many match by state, among the newest rows; and whether older rows were left out."""
+    if filter.key is not None:
+        found, _ = await page(database, namespace, filter)
+        return dict(Counter(each.state for each in found)), False
+    # Also those of a stream or schedule are counted in the order of their ids.
+    start = _start(msgspec.structs.replace(filter, stream=None, schedule=None))
+    parameters = msgspec.structs.asdict(filter) | {"namespace": namespace, "before": start}
+    stop, floor = await _floor(database, "page", filter, parameters, MOST)
+    rows = await database.fetch_named("pages.counts", **parameters, floor=floor)
+    return {State(row["state"]): row["count"] for row in rows}, stop is not None
 
 
 async def _of_schedule(
@@ -67,17 +85,28 @@ async def _of_schedule(
 async def _search(
     database: Database, filter: Filter, parameters: dict[str, Any]
 ) -> tuple[list[Delivery], str | None]:
-    shelf = _shelf(filter)
-    stop, floor = await _floor(database, shelf, filter, parameters)
-    rows = await database.fetch_named(
-        f"pages.{shelf}", **parameters, floor=floor, stop=stop or BEGINNING
-    )
-    found = [delivery_of(row, payload=filter.payloads) for row in rows]
+    # Usually the first rows fill the page; to find the end of the whole search takes longer.
+    near = min(NEAR * filter.limit, MOST)
+    found, stop = await _search_among(database, filter, parameters, near)
+    if len(found) < filter.limit and stop is not None and near < MOST:
+        found, stop = await _search_among(database, filter, parameters, MOST)
     return found, found[-1].id if len(found) == filter.limit else stop
 
 
+async def _search_among(
+    database: Database, filter: Filter, parameters: dict[str, Any], most: int
+) -> tuple[list[Delivery], str | None]:
+    """What matches among the first rows, and the id of the last of them, None at the end."""
+    shelf = _shelf(filter)
+    stop, floor = await _floor(database, shelf, filter, parameters, most)
+    rows = await database.fetch_named(
+        f"pages.{shelf}", **parameters, floor=floor, stop=stop or BEGINNING
+    )
+    return [delivery_of(row, payload=filter.payloads) for row in rows], stop
+
+
 async def _floor(
-    database: Database, shelf: Shelf, filter: Filter, parameters: dict[str, Any]
+    database: Database, shelf: Shelf, filter: Filter, parameters: dict[str, Any], most: int
 ) -> tuple[str | None, Any]:
     """Where the search ends: the id of the last row, None if there are no more, and its place."""
     if shelf not in FIRST:
@@ -85,7 +114,7 @@ async def _floor(
     name = "pages.floor" if shelf == "page" else f"pages.{shelf}_floor"
     # `fetch_named`, since on SQLite a read does not wait for a transaction that holds the writer.
     rows = [
-        list(row.values()) for row in await database.fetch_named(name, **parameters, most=MOST - 1)
+        list(row.values()) for row in await database.fetch_named(name, **parameters, most=most - 1)
     ]
     stop, place = (rows[0][0], rows[0][-1]) if rows else (None, FIRST[shelf])
     first = _first(filter)

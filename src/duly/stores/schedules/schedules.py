@@ -62,10 +62,12 @@ class Schedules:
             raise no_schedule(name)
         return schedule_of(rows[0], self._addresses)
 
-    async def page(self, after: str, limit: int) -> list[StoredSchedule | UnreadableSchedule]:
+    async def page(
+        self, after: str, limit: int, text: str | None = None
+    ) -> list[StoredSchedule | UnreadableSchedule]:
         """Schedules by name; one that cannot be read is returned as UnreadableSchedule."""
         rows = await self._database.fetch_named(
-            "schedules.page", namespace=self._namespace, after=after, limit=limit
+            "schedules.page", namespace=self._namespace, after=after, limit=limit, text=text
         )
         return [_readable(row, self._addresses) for row in rows]
 

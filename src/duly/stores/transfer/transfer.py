@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -42,6 +43,8 @@ from duly.stores.transfer.imported_deliveries import sorted_out, write
 NAMES, SLICE = 500, 200
 """The number of rows read at once; payloads may be large."""
 Found = TypeVar("Found", StoredEndpoint, StreamEntry, ScheduleEntry)
+ReadPage = Callable[..., Awaitable[Sequence[NamedRow]]]
+"""Reads the rows whose names come after `after`."""
 
 
 class Transfer:
@@ -116,34 +119,32 @@ class SnapshotShelves:
 
     def endpoints(self) -> AsyncIterator[StoredEndpoint]:
         """Endpoints by name."""
-        return self._by_name("endpoints.page", endpoint_of)
+        return self._by_name(self._pages("endpoints.page"), endpoint_of)
 
     def streams(self) -> AsyncIterator[StreamEntry]:
         """Streams that are paused or have a policy, by name."""
         return self._by_name(
-            "transfer.streams", lambda row: msgspec.convert(dict(row), StreamEntry)
+            self._pages("transfer.streams"), lambda row: msgspec.convert(dict(row), StreamEntry)
         )
 
     def schedules(self) -> AsyncIterator[ScheduleEntry]:
         """Schedules by name."""
-        return self._by_name("schedules.page", self._schedule)
+        return self._by_name(partial(self._pages("schedules.page"), text=None), self._schedule)
 
     def _schedule(self, row: NamedRow) -> ScheduleEntry:
         return schedule_entry(schedule_of(row, self._addresses), _plan(row["retry"]))
 
     async def _by_name(
-        self, statement: str, value_of: Callable[[NamedRow], Found]
+        self, page: ReadPage, value_of: Callable[[NamedRow], Found]
     ) -> AsyncIterator[Found]:
-        after = ""
-        while True:
-            rows = await self._session.fetch_named(
-                statement, namespace=self._namespace, after=after, limit=NAMES
-            )
-            if not rows:
-                return
+        rows = await page(after="")
+        while rows:
             for row in rows:
                 yield value_of(row)
-            after = rows[-1]["name"]
+            rows = await page(after=rows[-1]["name"])
+
+    def _pages(self, statement: str) -> ReadPage:
+        return partial(self._session.fetch_named, statement, namespace=self._namespace, limit=NAMES)
 
     async def deliveries(self, *, everything: bool) -> AsyncIterator[DeliveryEntry]:
         """Unfinished deliveries, or all: first those in streams, each stream's in order."""

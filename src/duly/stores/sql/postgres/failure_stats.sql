@@ -63,7 +63,8 @@ from crashed order by crashes desc, id limit :limit;
 
 -- name: halted
 with standing as materialized (
-    select halted, target from duly.agenda where halted is not null limit :most
+    -- In the order of the index: without it, a table that was never analyzed is read as a whole.
+    select halted, target from duly.agenda where halted is not null order by halted_at limit :most
 )
 select s.halted, count(*) as count, false as is_capped from standing s
 join duly.targets t on t.id = s.target and t.namespace = :namespace

@@ -17,7 +17,11 @@ with old as (
       and not exists (select from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
       and not exists (select from duly.agenda a where a.lane = d.lane and a.delivery = d.id)
     for update skip locked
-), history as (
+), {removed};
+
+-- name: removed
+-- The end of a statement that removes the deliveries that it has as `old`.
+history as (
     delete from duly.attempts where delivery = any(array(select id from old))
 ), steps as (
     delete from duly.steps where delivery = any(array(select id from old))
@@ -25,7 +29,7 @@ with old as (
     delete from duly.deliveries where id = any(array(select id from old)) and state <> 'pending'
     returning id
 )
-select id::text as id from gone;
+select id::text as id from gone
 
 -- name: count_prunable
 select count(*) as size from duly.deliveries d
@@ -155,6 +159,31 @@ with hollow as (
     delete from duly.agenda where lane = any(array(select lane from hollow)) returning lane
 )
 select lane::text as lane from dropped;
+
+-- name: forget_finished
+-- Finished deliveries of one target with a tag, however old. An occurrence of a schedule that still
+-- exists stays, and so does a dead letter that blocks its stream.
+with old as (
+    select d.id from duly.deliveries d join duly.targets t on t.id = d.target
+    where d.id > :after::uuid and d.id <= :until::uuid and d.namespace = :namespace::text
+      and t.name = :target::text
+      and d.state <> 'pending' and d.tags @> jsonb_build_array(:tag::text)
+      and not exists (select from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
+      and not exists (select from duly.agenda a where a.lane = d.lane and a.delivery = d.id)
+    for update of d skip locked
+), {removed};
+
+-- name: forget_stream
+-- A stream without deliveries. A transaction that adds to it meanwhile has locked its row.
+with idle as (
+    select s.lane from duly.streams s
+    where s.namespace = :namespace::text and s.name = :stream::text
+      and not exists (select from duly.agenda a where a.lane = s.lane)
+      and not exists (select from duly.deliveries d where d.lane = s.lane)
+    for update skip locked
+)
+delete from duly.streams where lane = any(array(select lane from idle))
+returning name;
 
 -- name: forget
 -- All deliveries of a namespace in the slice, including unfinished ones.

@@ -250,6 +250,7 @@ select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name > :after
+  and (:text::text is null or position(lower(:text::text) in lower(s.name)) > 0)
 order by s.name limit :limit;
 
 -- name: create

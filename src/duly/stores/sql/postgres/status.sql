@@ -17,10 +17,12 @@ where namespace = :namespace and state <> 'active' order by name limit :most;
 
 -- name: behind
 -- Deliveries that wait in streams, without the heads of streams that are not halted: those are in
--- the backlog.
+-- the backlog. Stream by stream, or a table that was never analyzed would be read as a whole.
 select count(*) as behind from (
     select from duly.streams s
-    join duly.deliveries d on d.lane = s.lane and d.state = 'pending'
     left join duly.agenda a on a.lane = s.lane
+    cross join lateral (
+        select d.id from duly.deliveries d where d.lane = s.lane and d.state = 'pending' offset 0
+    ) d
     where s.namespace = :namespace and (a.halted is not null or a.delivery is distinct from d.id)
     limit :most) found;

@@ -136,6 +136,35 @@ where position is null
                   where d.number = delivery and d.state = 'pending')
 returning lane;
 
+-- name: forget_finished
+-- Finished deliveries of one target with a tag, however old. An occurrence of a schedule that still
+-- exists stays, and so does a dead letter that blocks its stream.
+delete from duly.attempts where delivery in (
+    select d.id from duly.deliveries d join duly.targets t on t.id = d.target
+    where d.id > :after and d.id <= :until and d.namespace = :namespace and t.name = :target
+      and d.state <> 'pending'
+      and exists (select 1 from json_each(d.tags) where value = :tag)
+      and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
+      and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number));
+delete from duly.deliveries as d
+where d.id > :after and d.id <= :until and d.namespace = :namespace
+  and d.target in (select id from duly.targets where name = :target)
+  and d.state <> 'pending'
+  and exists (select 1 from json_each(d.tags) where value = :tag)
+  and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
+  and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number)
+returning id;
+delete from duly.steps where delivery > :after and delivery <= :until
+  and not exists (select 1 from duly.deliveries d where d.id = delivery);
+
+-- name: forget_stream
+-- A stream without deliveries.
+delete from duly.streams as s
+where s.namespace = :namespace and s.name = :stream
+  and not exists (select 1 from duly.agenda a where a.lane = s.lane)
+  and not exists (select 1 from duly.deliveries d where d.lane = s.lane)
+returning name;
+
 -- name: forget
 -- All deliveries of a namespace in the slice, including unfinished ones.
 delete from duly.agenda where lane in (

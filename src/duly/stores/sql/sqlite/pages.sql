@@ -34,6 +34,16 @@ order by b.id desc;
 select d.id from duly.deliveries d
 where d.id < :before order by d.id desc limit 1 offset :most;
 
+-- name: counts
+-- How many deliveries match, by state; rows below the floor are not read.
+select case when d.state = 'pending' and exists (
+           select 1 from duly.agenda a
+           where a.lane = coalesce(d.lane, d.number) and a.delivery = d.number and a.token is not null
+       ) then 'processing' else d.state end as state, count(*) as count
+from duly.deliveries d
+where {matching} and d.id < :before and d.id >= :floor
+group by 1;
+
 -- name: line
 -- Deliveries of a stream, highest position first. Those that have left the queue are sorted in by
 -- position; those that have not joined it yet come first.
