@@ -33,7 +33,7 @@ class Moving:
             request = {**body, "until": until, "seconds": CALL_SECONDS}
             work = self._requester.post(BulkResult, *place, body=request, once=True)
             moved, cancelled = await ended(work)
-            done, total = done + moved.moved, max(total, moved.matching)
+            done, total = done + moved.moved, max(total, done + moved.matching)
             until = moved.until or until
             if moved.moved and until is not None:
                 yield BulkProgress(done=done, total=total, until=until)

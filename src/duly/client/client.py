@@ -57,14 +57,14 @@ class Client:
         self._requester = requester = Requester(server, key, self._pool, clock, chance or CHANCE)
         self._events = Events(requester, clock)
         moving = Moving(requester, clock)
-        self.deliveries = own = Deliveries(requester)
+        self.deliveries = own = Deliveries(requester, moving)
         self.get, self.list, self.page = own.get, own.list, own.page
         self.attempts, self.steps = own.attempts, own.steps
         self.cancel, self.retry = own.cancel, own.retry
         intake = Intake(requester)
         self.deliver, self.deliver_many = intake.deliver, intake.deliver_many
         self.stats = Stats(requester)
-        self.schedules = Schedules(requester)
+        self.schedules = Schedules(requester, moving)
         self.streams = Streams(requester)
         self.dead_letters = DeadLetters(requester, moving)
         self.endpoints = Endpoints(requester, moving)

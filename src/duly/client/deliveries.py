@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Unpack
 
 import msgspec
 
+from duly.client.bulk import Moving
 from duly.client.requester import Requester, page_of
 from duly.domain.checks import checked_id
 from duly.records.attempt import Attempt, HistoryEntry, Step
+from duly.records.dead_letter import BulkProgress, BulkResult
 from duly.records.delivery import (
     Delivery,
+    DeliveryCounts,
     DeliveryDetail,
+    DeliveryFilter,
+    FilterKeywords,
     PageKeywords,
 )
 from duly.records.page import Page
@@ -22,8 +27,9 @@ from duly.services.deliveries.deliveries import checked
 class Deliveries:
     """The deliveries of one server."""
 
-    def __init__(self, requester: Requester) -> None:
+    def __init__(self, requester: Requester, moving: Moving) -> None:
         self._requester = requester
+        self._moving = moving
 
     async def get(self, id: str) -> Delivery:
         """One delivery, or NotFound."""
@@ -60,6 +66,34 @@ class Deliveries:
     async def retry(self, id: str) -> Delivery:
         """Retry a dead letter with all its attempts, or a waiting delivery now."""
         return await self._requester.post(Delivery, "deliveries", checked_id(id), "retry")
+
+    async def count(self, *, waiting: bool = False, **wanted: Unpack[FilterKeywords]) -> int:
+        """How many pending deliveries match, up to 10,000."""
+        body = {**_which(wanted), "dry_run": True}
+        verb = "retry" if waiting else "cancel"
+        found = await self._requester.post(BulkResult, "deliveries", verb, body=body, safe=True)
+        return found.matching
+
+    async def counts(self, **wanted: Unpack[FilterKeywords]) -> DeliveryCounts:
+        """How many deliveries match, by state."""
+        query = {name: value for name, value in _which(wanted).items() if name != "all"}
+        return await self._requester.get(DeliveryCounts, "deliveries", "counts", **query)
+
+    def cancel_all(self, **wanted: Unpack[FilterKeywords]) -> AsyncIterator[BulkProgress]:
+        """Cancel all pending deliveries that match; yields the progress."""
+        return self._moving.all(("deliveries", "cancel"), _which(wanted))
+
+    def retry_all(self, **wanted: Unpack[FilterKeywords]) -> AsyncIterator[BulkProgress]:
+        """Make all pending deliveries that match, and are due later, due now; yields progress."""
+        return self._moving.all(("deliveries", "retry"), _which(wanted))
+
+
+def _which(wanted: FilterKeywords) -> dict[str, Any]:
+    """The filter as a body; `all` if it has no field that selects."""
+    query = msgspec.structs.asdict(checked(wanted))
+    names = DeliveryFilter.__struct_fields__
+    given = {name: query[name] for name in names if query[name] is not None}
+    return {**given, "all": not given.keys() - {"until", "state"}}
 
 
 def _query(wanted: PageKeywords) -> dict[str, Any]:

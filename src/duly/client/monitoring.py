@@ -33,9 +33,16 @@ class Stats:
         since: datetime | timedelta | float = HOUR,
         until: datetime | None = None,
         step: timedelta | float = MINUTE,
+        *,
+        target: str | None = None,
+        schedule: str | None = None,
     ) -> Series:
-        """Counts since a moment, or for a duration before `until`, in steps of whole minutes."""
-        query = _from(since) | {"until": until, "step": _seconds(step)}
+        """Counts since a moment, or for a duration before `until`, in steps of whole minutes.
+
+        With `target` or `schedule`, only the outcomes of its deliveries.
+        """
+        part = {"target": target, "schedule": schedule}
+        query = _from(since) | {"until": until, "step": _seconds(step)} | part
         return await self._requester.get(Series, "stats", "series", **query)
 
     async def overview(self) -> Overview:

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import msgspec
 
+from duly.client.bulk import Moving
 from duly.client.requester import Requester
 from duly.client.targets import contents, destination, refusal
 from duly.domain import checks
@@ -16,6 +17,7 @@ from duly.domain.schedules.rule_spec import spec_of
 from duly.domain.schedules.schedule import BACKFILL_SLICE
 from duly.domain.time.rules import Rule
 from duly.errors import InvalidInput
+from duly.records.dead_letter import BulkProgress, BulkResult
 from duly.records.schedule import (
     Backfilled,
     DeclaredSchedule,
@@ -27,6 +29,7 @@ from duly.records.schedule import (
 )
 from duly.records.target import Target
 from duly.services.interruption import ended
+from duly.services.schedules.bulk import checked
 
 INSTANT = timedelta(microseconds=1)
 
@@ -34,8 +37,9 @@ INSTANT = timedelta(microseconds=1)
 class Schedules:
     """The schedules of one server."""
 
-    def __init__(self, requester: Requester) -> None:
+    def __init__(self, requester: Requester, moving: Moving) -> None:
         self._requester = requester
+        self._moving = moving
 
     async def declare(
         self,
@@ -63,10 +67,17 @@ class Schedules:
         """One schedule, or NotFound."""
         return await self._requester.get(Schedule, "schedules", _checked(name))
 
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[ScheduleSummary]:
-        """Schedules by name; `after` is the last name of the previous page."""
+    async def list(
+        self, *, text: str | None = None, after: str = "", limit: int = 50
+    ) -> Sequence[ScheduleSummary]:
+        """Schedules by name; `after` is the last name of the previous page.
+
+        With `text`, only those whose name contains it, in upper or lower case.
+        """
         start = checks.checked_start("after", after) or None
-        return await self._requester.listed(ScheduleSummary, "schedules", limit=limit, cursor=start)
+        return await self._requester.listed(
+            ScheduleSummary, "schedules", limit=limit, cursor=start, text=text
+        )
 
     async def pause(self, name: str, reason: str | None = None) -> Schedule:
         """Create no deliveries until it is resumed; attempts in progress continue."""
@@ -77,6 +88,44 @@ class Schedules:
         """Continue from now, or with occurrences missed since the pause, by its catch-up rule."""
         place = ("schedules", _checked(name), "resume")
         return await self._requester.post(Schedule, *place, body={"from_pause": from_pause})
+
+    async def count(
+        self,
+        *,
+        names: Sequence[str] = (),
+        text: str | None = None,
+        until: datetime | None = None,
+        paused: bool = False,
+    ) -> int:
+        """How many match and are not paused, or with `paused` are."""
+        body = {**_which(names, text, until), "dry_run": True}
+        verb = "resume" if paused else "pause"
+        found = await self._requester.post(BulkResult, "schedules", verb, body=body, safe=True)
+        return found.matching
+
+    def pause_all(
+        self,
+        *,
+        names: Sequence[str] = (),
+        text: str | None = None,
+        until: datetime | None = None,
+        reason: str | None = None,
+    ) -> AsyncIterator[BulkProgress]:
+        """Pause all that match, all schedules without a filter; yields the progress."""
+        body = {**_which(names, text, until), "reason": reason}
+        return self._moving.all(("schedules", "pause"), body)
+
+    def resume_all(
+        self,
+        *,
+        names: Sequence[str] = (),
+        text: str | None = None,
+        until: datetime | None = None,
+        from_pause: bool = False,
+    ) -> AsyncIterator[BulkProgress]:
+        """Resume all that match, all schedules without a filter; yields the progress."""
+        body = {**_which(names, text, until), "from_pause": from_pause}
+        return self._moving.all(("schedules", "resume"), body)
 
     async def remove(self, name: str, *, version: int | None = None) -> None:
         """Remove it: pending deliveries are cancelled, attempts in progress continue."""
@@ -122,6 +171,12 @@ class Schedules:
         return await self._requester.post(
             Backfilled, *place, body=body, once=not dry_run, safe=dry_run
         )
+
+
+def _which(names: Sequence[str], text: str | None, until: datetime | None) -> dict[str, Any]:
+    """The filter as a body; `all` if it has no field that selects."""
+    chosen, part = checked(names, text)
+    return {"names": chosen, "text": part, "until": until, "all": not chosen and part is None}
 
 
 def _checked(name: str) -> str:

@@ -8,9 +8,10 @@ from starlette.routing import BaseRoute, Match, Mount
 
 from duly.app import App
 from duly.surfaces.http import streams, workers
-from duly.surfaces.http.access import audit, keys
+from duly.surfaces.http.access import audit, keys, session
 from duly.surfaces.http.access.auth import Authenticator, Authorize
 from duly.surfaces.http.access.cors import Cors
+from duly.surfaces.http.dashboard import dashboard_routes, mounted_dashboard
 from duly.surfaces.http.dead_letters import routes as dead_letters
 from duly.surfaces.http.deliveries import bulk
 from duly.surfaces.http.deliveries import routes as deliveries
@@ -19,7 +20,7 @@ from duly.surfaces.http.monitoring import events, stats
 from duly.surfaces.http.monitoring.health import ProcessHealth, health_routes
 from duly.surfaces.http.monitoring.metrics import metrics_route
 from duly.surfaces.http.monitoring.shared_metrics import SharedMetrics
-from duly.surfaces.http.openapi.docs import doc_routes, page
+from duly.surfaces.http.openapi.docs import doc_routes, page, welcome_route
 from duly.surfaces.http.openapi.document import describe
 from duly.surfaces.http.openapi.schemas import Document
 from duly.surfaces.http.protocol.backpressure import Queue
@@ -33,7 +34,7 @@ BESIDE_PAYLOAD = 65_536
 """Bytes that a body may have besides a payload."""
 RESOURCES = (
     *(deliveries, bulk, schedules, endpoints, streams, dead_letters, workers),
-    *(stats, events, keys, audit),
+    *(stats, events, keys, audit, session),
 )
 API = below("/v1", [route for each in RESOURCES for route in each.ROUTES], is_strict=True)
 """The routes of /v1."""
@@ -53,7 +54,8 @@ def site(app: App, health: ProcessHealth, shared_metrics: SharedMetrics | None =
     beside = [
         *health_routes(health),
         metrics_route(app, health.engine, shared_metrics),
-        *doc_routes(document, with_welcome=not _has_root(own, others)),
+        *doc_routes(document, None if _has_root(own, others) else welcome_route(own)),
+        *dashboard_routes(),
     ]
     return Site(
         [*beside, *described], others, authenticator, shared_by(app, authenticator),
@@ -61,7 +63,7 @@ def site(app: App, health: ProcessHealth, shared_metrics: SharedMetrics | None =
     )  # fmt: skip
 
 
-def api(app: App, authorize: Authorize | None = None) -> Site:
+def api(app: App, authorize: Authorize | None = None, *, dashboard: bool = False) -> Site:
     """The API and its documentation, to be mounted in another application; see App.asgi."""
     authenticator = Authenticator(app, is_inside=True, authorize=authorize)
 
@@ -69,7 +71,8 @@ def api(app: App, authorize: Authorize | None = None) -> Site:
     async def document() -> Document:
         return describe(API, needs_keys=True, server="./")
 
-    routes = [*API, document, page]
+    pages = mounted_dashboard() if dashboard else []
+    routes = [*API, document, page, *pages]
     return Site(routes, [], authenticator, shared_by(app, authenticator), None, lambda: None)
 
 

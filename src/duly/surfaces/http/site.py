@@ -77,7 +77,8 @@ class Site:
         route = methods.get(scope["method"])
         try:
             if route is not None:
-                request = Request(scope, receive, path, route, values, self.shared)
+                named = values if route.names else []
+                request = Request(scope, receive, path, route, named, self.shared)
                 return await self._answer_route(request)
             if methods:
                 return await self._answer_method(scope, methods)

@@ -22,13 +22,14 @@ from duly.settings import Settings
 from duly.surfaces.http.access.key_cache import KeyCache
 from duly.surfaces.http.access.origins import Headers, Names, is_loopback, is_passed_on, text
 from duly.surfaces.http.access.rate_limit import RateLimit
+from duly.surfaces.http.access.session_cookie import session_in
 from duly.surfaces.http.protocol.request import CALLER, Caller
 from duly.surfaces.http.protocol.routing import OPEN, READING, Route
 
 LOOPBACK = "loopback"
 """The actor in the audit trail for a caller on this machine without a key."""
 SINGLE = (
-    *(b"host", b"authorization", b"origin", b"sec-fetch-site"),
+    *(b"host", b"authorization", b"cookie", b"origin", b"sec-fetch-site"),
     *(b"idempotency-key", b"if-match", b"if-none-match"),
 )
 """Headers that may appear only once: duplicates let two proxies disagree."""
@@ -56,6 +57,7 @@ class Authenticator:
         self.needs_keys = is_inside or needs_keys(app.settings)
         self._local = Caller(LOOPBACK, app.store.namespace, Scope.ADMIN)
         self._keys = KeyCache(app.keys.check, app.clock)
+        self._sessions = KeyCache(app.keys.check_session, app.clock)
         spend = None if app.store.single_owner else app.keys.spend
         self._rate_limit = RateLimit(app.clock, app.settings.key_rate, spend)
         self._apps: dict[tuple[str, str], Namespace] = {}
@@ -63,7 +65,11 @@ class Authenticator:
     async def admit(self, scope: Any, route: Route) -> Caller | None:
         """The caller, if they may call the route; None if the route is open."""
         needed = needed_for(scope, route)
-        return None if needed == OPEN else await self.enter(scope, needed, route.here)
+        if needed != OPEN:
+            return await self.enter(scope, needed, route.here)
+        if not _only_reads(scope):
+            self._check_origin(scope, _single_headers(scope["headers"]))
+        return None
 
     async def enter(self, scope: Any, needed: Scope, here: bool = False) -> Caller:
         """The caller, also stored in the ASGI scope; HTTPException if they lack the scope."""
@@ -125,6 +131,9 @@ class Authenticator:
             granted = None if self._authorize is None else await self._authorize(scope)
             if granted is not None:
                 return Caller(HOST, self._local.namespace, Scope(granted))
+            session = await self._sessions.key(session_in(headers))
+            if session is not None:
+                return Caller(session.actor, session.namespace, session.scope, session)
             known = _is_local(scope, headers) and self._names.let_in_by_name(headers)
             if known and not self.needs_keys:
                 return self._local

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
 from duly.errors import InvalidInput
-from duly.ports import Clock
-from duly.records.dead_letter import BulkProgress, BulkResult, DeadLetterCriteria, DeadLetterFilter
+from duly.records.dead_letter import DeadLetterCriteria, DeadLetterFilter
+from duly.surfaces.http.protocol.bulk import BUDGET_SECONDS, Seconds
 from duly.surfaces.http.protocol.pages import Cursor, Limit, Most, Payloads
 
-BUDGET_SECONDS = 20.0
-"""How long one call moves dead letters; repeat it to continue."""
-Seconds = Annotated[
-    float, Meta(gt=0, le=BUDGET_SECONDS, description="for how long this call may move them")
-]
 MOST_IDS = 10_000
 
 
@@ -94,27 +87,3 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     EXAMPLE: ClassVar = {"payload": {"hello": "world"}}
     payload: Annotated[msgspec.Raw, Meta(description="any JSON; it is stored and sent unchanged")]
-
-
-async def run_bulk(
-    matching: int,
-    moves: AsyncIterator[BulkProgress],
-    clock: Clock,
-    seconds: float,
-    rate: float | None = None,
-) -> BulkResult:
-    """Move them for up to `seconds`, including the wait for the next one.
-
-    If it is cancelled, it finishes the current batch and returns the result so far.
-    """
-    begun, done, until, finished = clock.monotonic(), 0, None, True
-    try:
-        async for progress in moves:
-            done, until = progress.done, progress.until
-            next_at = max(clock.monotonic() - begun, done / rate if rate else 0.0)
-            if next_at > seconds:
-                finished = done >= progress.total
-                break
-    except asyncio.CancelledError:
-        finished = False
-    return BulkResult(matching=matching, moved=done, until=until, finished=finished)

@@ -17,10 +17,9 @@ from duly.surfaces.http.dead_letters.bodies import (
     Retry,
     RetryOne,
     Which,
-    run_bulk,
 )
+from duly.surfaces.http.protocol.bulk import run_bulk
 from duly.surfaces.http.protocol.decoding import checked
-from duly.surfaces.http.protocol.hangups import while_connected
 from duly.surfaces.http.protocol.pages import Page
 from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.routing import get, post
@@ -67,10 +66,7 @@ async def _moved(
 ) -> BulkResult:
     body.check()
     matching = await app.dead_letters.count(body)
-    if body.dry_run:
-        return BulkResult(matching=matching)
-    work = run_bulk(matching, moves, app.clock, body.seconds, rate)
-    return await while_connected(request.receive, work)
+    return await run_bulk(request, app.clock, body, matching, moves, rate)
 
 
 @get("/dead-letters/poison", operation_id="list_poison_candidates")

@@ -7,18 +7,27 @@ import msgspec
 from duly.domain.endpoints.targets import target_of
 from duly.errors import InvalidInput, NotFound
 from duly.records.attempt import HistoryEntry
+from duly.records.dead_letter import BulkResult
 from duly.records.delivery import (
     Accepted,
     Delivery,
+    DeliveryCounts,
     DeliveryDetail,
     ExplainedDelivery,
     NewDelivery,
 )
 from duly.records.page import Page
 from duly.services.namespace import Namespace
-from duly.surfaces.http.deliveries.bodies import DeliveryQuery, LateQuery, StuckQuery
+from duly.surfaces.http.deliveries.bodies import (
+    CountsQuery,
+    DeliveryQuery,
+    LateQuery,
+    PendingMove,
+    StuckQuery,
+)
 from duly.surfaces.http.protocol.backpressure import SINGLE
 from duly.surfaces.http.protocol.bodies import seconds
+from duly.surfaces.http.protocol.bulk import run_bulk
 from duly.surfaces.http.protocol.decoding import checked
 from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.responses import Answer
@@ -53,6 +62,15 @@ async def list_(app: Namespace, query: DeliveryQuery) -> Page[Delivery]:
     Those of one stream are in its order, those of one schedule by their occurrences.
     """
     return await app.deliveries.page(**query.wanted())
+
+
+@get("/deliveries/counts", operation_id="count_deliveries")
+async def counts(app: Namespace, query: CountsQuery) -> DeliveryCounts:
+    """Count deliveries by state, up to 10,000 of each.
+
+    Of the states in `capped` there may be more: only the newest 10,000 deliveries were examined.
+    """
+    return await app.deliveries.counts(**msgspec.structs.asdict(query))
 
 
 @get("/deliveries/late", operation_id="list_late_deliveries")
@@ -102,4 +120,39 @@ async def release(app: Namespace, id: str) -> DeliveryDetail:
     return await app.deliveries.detail(id)
 
 
-ROUTES = [accept, list_, late, stuck, show, moves, retry, cancel, release]
+@post("/deliveries/cancel", status=200, repeatable=True, operation_id="cancel_deliveries")
+async def cancel_all(app: Namespace, request: Request, body: PendingMove) -> BulkResult:
+    """Cancel the pending deliveries that match; those that run are skipped.
+
+    Repeat it with the `until` of its answer until it is `finished`.
+    """
+    matching = await app.deliveries.count(**body.filter())
+    moves = app.deliveries.cancel_all(**body.filter())
+    return await run_bulk(request, app.clock, body, matching, moves)
+
+
+@post("/deliveries/retry", status=200, repeatable=True, operation_id="retry_deliveries")
+async def retry_all(app: Namespace, request: Request, body: PendingMove) -> BulkResult:
+    """Make the pending deliveries that match, and are due later, due now.
+
+    Repeat it with the `until` of its answer until it is `finished`.
+    """
+    matching = await app.deliveries.count(waiting=True, **body.filter())
+    moves = app.deliveries.retry_all(**body.filter())
+    return await run_bulk(request, app.clock, body, matching, moves)
+
+
+ROUTES = [
+    cancel_all,
+    retry_all,
+    accept,
+    list_,
+    counts,
+    late,
+    stuck,
+    show,
+    moves,
+    retry,
+    cancel,
+    release,
+]

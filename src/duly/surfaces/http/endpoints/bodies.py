@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from duly.records.delivery import null
 from duly.records.endpoint import Secret
-from duly.surfaces.http.dead_letters.bodies import BUDGET_SECONDS, Seconds
 from duly.surfaces.http.protocol.bodies import Moment
+from duly.surfaces.http.protocol.bulk import BUDGET_SECONDS, Seconds
 
 
 class Rotate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,12 +20,11 @@ from duly.records.key import Scope
 from duly.records.partial import given
 from duly.safe_text import shown_url
 from duly.services.namespace import Namespace
-from duly.surfaces.http.dead_letters.bodies import run_bulk
 from duly.surfaces.http.endpoints.bodies import Recover, RemoveQuery, Rotate, Trial
 from duly.surfaces.http.protocol.bodies import Why
+from duly.surfaces.http.protocol.bulk import run_bulk
 from duly.surfaces.http.protocol.decoding import checked
 from duly.surfaces.http.protocol.etags import etag
-from duly.surfaces.http.protocol.hangups import while_connected
 from duly.surfaces.http.protocol.pages import Page, PageQuery
 from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.responses import Answer
@@ -122,11 +121,8 @@ async def try_out(app: Namespace, name: str, body: Trial | None = None) -> Endpo
 async def recover(app: Namespace, request: Request, name: str, body: Recover) -> BulkResult:
     """Retry its dead letters with all their attempts."""
     matching = await app.endpoints.count_dead(name, body.since, body.until)
-    if body.dry_run:
-        return BulkResult(matching=matching)
     moves = app.endpoints.recover(name, body.since, rate=body.rate, until=body.until)
-    work = run_bulk(matching, moves, app.clock, body.seconds, body.rate)
-    return await while_connected(request.receive, work)
+    return await run_bulk(request, app.clock, body, matching, moves, body.rate)
 
 
 def _answer(found: Kind, headers: dict[str, str] | None = None) -> Answer[Kind]:

@@ -35,6 +35,8 @@ class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     span: Span | None = None
     until: Annotated[Moment | None, Meta(description="now if left out")] = None
     step: Annotated[int, Meta(ge=60, le=31 * 86400, description="seconds, in whole minutes")] = 60
+    target: Annotated[str, Meta(description="only outcomes of deliveries to it")] | None = None
+    schedule: Annotated[str, Meta(description="only outcomes of its deliveries")] | None = None
 
 
 class AlertsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,9 +79,13 @@ async def failures(app: Namespace, query: FailuresQuery) -> FailureStats:
 
 @get("/stats/series", operation_id="get_series")
 async def series(app: Namespace, query: SeriesQuery) -> Series:
-    """Counts for each step of a period; minutes are kept for 35 days."""
+    """Counts and percentiles for each step of a period; minutes are kept for 35 days.
+
+    With `target` or `schedule`, only completed, failed, dead and cancelled are counted.
+    """
     since = _begin(query.since, query.span) or HOUR
-    return await app.stats.series(since, query.until, query.step)
+    part = {"target": query.target, "schedule": query.schedule}
+    return await app.stats.series(since, query.until, query.step, **part)
 
 
 @get("/alerts", operation_id="list_alerts")

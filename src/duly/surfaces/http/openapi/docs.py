@@ -1,13 +1,13 @@
 """The documentation pages and the OpenAPI document; they need no key and no network.
 
-They are the same on every server of this version, and contain nothing from the store.
+They contain nothing from the store.
 """
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from duly.surfaces.http.dashboard import index
 from duly.surfaces.http.openapi.document import SUMMARY
 from duly.surfaces.http.openapi.schemas import Document
 from duly.surfaces.http.protocol.request import Request
@@ -30,14 +31,14 @@ LINKS = {
     "ready": "/ready",
     "metrics": "/metrics",
 }
-WELCOME = {"name": "duly", "version": __version__, "summary": SUMMARY, "links": LINKS}
+WELCOME = {"name": "duly", "version": __version__, "summary": SUMMARY}
 HTML = "text/html; charset=utf-8"
 JSON_KINDS = ("application/json", "application/*")
 KINDS = (*JSON_KINDS, "text/html", "text/*", "*/*")
 
 
-def doc_routes(describe: Callable[[], Document], with_welcome: bool) -> list[Route]:
-    """The pages and the document; `/` only if the app has no route for it."""
+def doc_routes(describe: Callable[[], Document], welcome: Route | None) -> list[Route]:
+    """The pages and the document, and `/` if the app has no route for it."""
     described = cache(lambda: msgspec.json.encode(describe()))
 
     @get("/openapi.json", scope=OPEN)
@@ -45,16 +46,25 @@ def doc_routes(describe: Callable[[], Document], with_welcome: bool) -> list[Rou
         return described()
 
     at_docs = replace(document, path="/docs/openapi.json")
-    return [*([welcome] if with_welcome else []), page, document, at_docs]
+    return [*([welcome] if welcome else []), page, document, at_docs]
 
 
-@get("/", scope=OPEN, media=HTML)
-async def welcome(request: Request) -> Answer[Any]:
-    """A welcome page with links; as JSON if the client prefers that."""
-    vary = {"vary": "Accept"}
-    if _prefers_json(request.header(b"accept") or "*/*"):
-        return Answer(WELCOME, headers=vary | {"content-type": JSON})
-    return _page("welcome.html", **vary)
+def welcome_route(own: Iterable[Route]) -> Route:
+    """The dashboard; as JSON, links to what the server has, with the lists of the app's routes."""
+    lists = {each.path.strip("/"): each.path for each in own if _is_list(each)}
+
+    @get("/", scope=OPEN, media=HTML)
+    async def welcome(request: Request) -> Answer[Any]:
+        if _prefers_json(request.header(b"accept") or "*/*"):
+            document = WELCOME | {"links": lists | LINKS}
+            return Answer(document, headers={"vary": "Accept", "content-type": JSON})
+        return index(request)
+
+    return welcome
+
+
+def _is_list(route: Route) -> bool:
+    return route.method == "GET" and not route.names
 
 
 @get("/docs", scope=OPEN, media=HTML)

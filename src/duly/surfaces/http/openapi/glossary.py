@@ -21,6 +21,7 @@ TAGS = {
     "events": "Live counts, one event a second.",
     "keys": "Who may use this API.",
     "schedules": "Rules that make deliveries.",
+    "session": "Who the caller is, and sessions of browsers.",
     "stats": "Counts of deliveries, attempts and failures.",
     "status": "The current state.",
     "streams": "Deliveries that run one at a time, in order.",
@@ -40,8 +41,9 @@ IN_PATHS = {
 }
 
 FILTERS = {
-    "DeliveryQuery.state": Words("only those in this state", "dead"),
-    "DeliveryQuery.key": Words("the key it was accepted with", "order-17"),
+    "CountsQuery.state": Words("not possible: the counts are by state", "dead"),
+    "DeliveryFilter.state": Words("only those in this state", "dead"),
+    "DeliveryFilter.key": Words("the key it was accepted with", "order-17"),
     "DeadLetterCriteria.target": Words(
         "a handler, endpoint:NAME, or https://example.org", "report"
     ),
@@ -59,6 +61,11 @@ MOVES = {
     "since": Words("died at this time or later", MOMENT),
     "until": Words("died at this time or earlier", LATER),
     "Which.until": Words("the `until` of an answer, to continue the same operation", LATER),
+    "PendingMove.state": Words("only `pending` is possible; leave it out", "pending"),
+    "PendingMove.until": Words("the `until` of an answer, to continue the same operation", LATER),
+    "names": Words("the names of schedules", ["monday-report"]),
+    "ScheduleMove.until": Words("the `until` of an answer, to continue the same operation", LATER),
+    "PauseMany.reason": Words("why; it is stored and shown later", "maintenance"),
     "dry_run": Words("only count", True),
     "note": Words("why; it is stored and shown later", "the customer has left"),
     "Why.reason": Words("why; it is stored and shown later", "maintenance"),

@@ -12,7 +12,7 @@ import msgspec
 from duly.surfaces.http.openapi.schemas import Document, Schemas, not_null
 from duly.surfaces.http.protocol.problems import LATER
 from duly.surfaces.http.protocol.responses import JSON
-from duly.surfaces.http.protocol.routing import Route
+from duly.surfaces.http.protocol.routing import OPEN, Route
 
 ALWAYS = (400, 401, 403, 404, 422, 429, 500, 503)
 WHEN_WRITING = (409, 412, 413, 415)
@@ -81,7 +81,8 @@ class Operation:
         text = self._route.function.__doc__ or ""
         paragraphs = [" ".join(each.split()) for each in text.split("\n\n")]
         scope = self._route.scope
-        rest = [*paragraphs[1:], f"Needs a key with scope `{scope}`, if the server needs keys."]
+        needs = f"Needs a key with scope `{scope}`, if the server needs keys."
+        rest = [*paragraphs[1:], "Needs no key." if scope == OPEN else needs]
         return {"summary": paragraphs[0], "description": "\n\n".join(rest)}
 
     def _body(self, schemas: Schemas) -> Document:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -136,23 +136,39 @@ Methods = Mapping[str, Route]
 class Table:
     """Finds the routes of a path; literal parts match before names."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Sequence[Route]) -> None:
         self._root = _Node()
-        self._plain: dict[str, Methods] = {}
         for each in routes:
             node = self._root
-            for part in filter(None, each.path.split("/")):
+            for part in _parts(each.path):
                 node = node.named if part[0] == "{" else node.children.setdefault(part, _Node())
             node.methods[each.method] = each
-            if not each.names:
-                self._plain[each.path] = node.methods
+        self._plain = {each.path: self._shared(each.path) for each in routes if not each.names}
 
     def find(self, path: str) -> tuple[Methods, list[str]]:
-        """The routes of a path by method, and the values of its names; empty if there are none."""
+        """The routes of a path by method, and the values of its names; empty if there are none.
+
+        A route without names may come with a value, of the name of another method.
+        """
         plain = self._plain.get(path)
-        if plain is not None:
-            return plain, []
-        return _found(self._root, [part for part in path.split("/") if part])
+        return _found(self._root, _parts(path)) if plain is None else plain
+
+    def _shared(self, path: str) -> tuple[Methods, list[str]]:
+        """The routes of a path without names, and those of a record with the name of its last part.
+
+        A schedule may be called `pause`: `POST /v1/schedules/pause` pauses many, GET shows it.
+        """
+        parts, parent = _parts(path), self._root
+        methods, _ = _found(parent, parts)
+        for part in parts[:-1]:
+            parent = parent.children[part]
+        others = parent.named.methods if parts and parent.has_named else {}
+        free = {method: each for method, each in others.items() if [*each.names] == ["name"]}
+        return free | dict(methods), parts[-1:] if free else []
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
 
 
 class _Node:

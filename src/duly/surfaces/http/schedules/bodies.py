@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
 
+from duly.errors import InvalidInput
 from duly.records.partial import partial_of
 from duly.records.schedule import Backfilled, RuleSpec, ScheduleSpec
 from duly.surfaces.http.protocol.bodies import Moment
+from duly.surfaces.http.protocol.bulk import BUDGET_SECONDS, Seconds
+from duly.surfaces.http.protocol.pages import PageQuery
 
+MOST_NAMES = 10_000
 Preview = Annotated[int, Meta(ge=1, le=1000, description="how many moments")]
 
 
@@ -20,6 +24,12 @@ class ScheduleChange(partial_of(ScheduleSpec, "ScheduleFields")):  # type: ignor
     """The fields of a schedule to change; the others stay as they are."""
 
     EXAMPLE: ClassVar = {"rule": {"every": "15m"}, "priority": 9}
+
+
+class SchedulesQuery(PageQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which schedules to list."""
+
+    text: Annotated[str, Meta(description="part of the name, in upper or lower case")] | None = None
 
 
 class PreviewQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,6 +44,39 @@ class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     EXAMPLE: ClassVar = {"from_pause": True}
     from_pause: Annotated[
         bool, Meta(description="deliver missed occurrences by its catch-up rule")
+    ] = False
+
+
+class ScheduleMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which schedules to change: by their names, by part of a name, or all of them."""
+
+    names: Annotated[tuple[str, ...], Meta(max_length=MOST_NAMES)] = ()
+    text: Annotated[str, Meta(description="part of the name, in upper or lower case")] | None = None
+    all: Annotated[bool, Meta(description="all schedules, without a filter")] = False
+    until: Moment | None = None
+    seconds: Seconds = BUDGET_SECONDS
+    dry_run: Annotated[bool, Meta(description="only count")] = False
+
+    def filter(self) -> dict[str, Any]:
+        """As `schedules.pause_all` takes it; refuses all schedules unless `all` says so."""
+        if (not self.names and self.text is None) != self.all:
+            raise InvalidInput("all", "give names or text, or only all: true")
+        return {"names": self.names, "text": self.text, "until": self.until}
+
+
+class PauseMany(ScheduleMove, frozen=True, kw_only=True):
+    """Which schedules to pause, and why."""
+
+    EXAMPLE: ClassVar = {"text": "report", "reason": "maintenance", "dry_run": True}
+    reason: str | None = None
+
+
+class ResumeMany(ScheduleMove, frozen=True, kw_only=True):
+    """Which schedules to resume, and how."""
+
+    EXAMPLE: ClassVar = {"names": ["monday-report"], "from_pause": True}
+    from_pause: Annotated[
+        bool, Meta(description="deliver missed occurrences by the catch-up rule of each")
     ] = False
 
 

@@ -9,6 +9,7 @@ from duly.domain.endpoints.targets import target_of
 from duly.domain.schedules.rule_spec import explained, rule_of
 from duly.domain.schedules.upcoming import upcoming_runs
 from duly.errors import InvalidInput, NotFound
+from duly.records.dead_letter import BulkResult
 from duly.records.key import Scope
 from duly.records.partial import given
 from duly.records.schedule import (
@@ -23,19 +24,23 @@ from duly.records.schedule import (
 )
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.bodies import Why
+from duly.surfaces.http.protocol.bulk import run_bulk
 from duly.surfaces.http.protocol.decoding import checked
 from duly.surfaces.http.protocol.etags import etag
 from duly.surfaces.http.protocol.hangups import while_connected
-from duly.surfaces.http.protocol.pages import Page, PageQuery
+from duly.surfaces.http.protocol.pages import Page
 from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.responses import Answer
 from duly.surfaces.http.protocol.routing import Other, delete, get, patch, post, put
 from duly.surfaces.http.schedules.bodies import (
     Backfill,
     Explain,
+    PauseMany,
     PreviewQuery,
     Resume,
+    ResumeMany,
     ScheduleChange,
+    SchedulesQuery,
     filled,
 )
 
@@ -50,9 +55,10 @@ READ: dict[str, Callable[[Any], Any]] = {
 
 
 @get("/schedules", operation_id="list_schedules")
-async def list_(app: Namespace, query: PageQuery) -> Page[ScheduleSummary]:
+async def list_(app: Namespace, query: SchedulesQuery) -> Page[ScheduleSummary]:
     """List schedules by name."""
-    found = await app.schedules.list(after=query.cursor or "", limit=query.limit + 1)
+    after = query.cursor or ""
+    found = await app.schedules.list(text=query.text, after=after, limit=query.limit + 1)
     items = list(found[: query.limit])
     return Page(items, items[-1].name if len(found) > query.limit else None)
 
@@ -112,6 +118,28 @@ async def resume(app: Namespace, name: str, body: Resume | None = None) -> Answe
     return _shown(await app.schedules.resume(name, from_pause=from_pause))
 
 
+@post("/schedules/pause", status=200, repeatable=True, operation_id="pause_schedules")
+async def pause_all(app: Namespace, request: Request, body: PauseMany) -> BulkResult:
+    """Pause the schedules that match.
+
+    Repeat it with the `until` of its answer until it is `finished`.
+    """
+    matching = await app.schedules.count(**body.filter())
+    moves = app.schedules.pause_all(**body.filter(), reason=body.reason)
+    return await run_bulk(request, app.clock, body, matching, moves)
+
+
+@post("/schedules/resume", status=200, repeatable=True, operation_id="resume_schedules")
+async def resume_all(app: Namespace, request: Request, body: ResumeMany) -> BulkResult:
+    """Resume the schedules that match.
+
+    Repeat it with the `until` of its answer until it is `finished`.
+    """
+    matching = await app.schedules.count(**body.filter(), paused=True)
+    moves = app.schedules.resume_all(**body.filter(), from_pause=body.from_pause)
+    return await run_bulk(request, app.clock, body, matching, moves)
+
+
 @post(f"{NAME}/trigger", repeatable=True, operation_id="trigger_schedule")
 async def trigger(app: Namespace, request: Request, name: str) -> Answer[Triggered]:
     """Create one extra delivery now."""
@@ -160,5 +188,6 @@ def _shown(schedule: Schedule) -> Answer[Schedule]:
 
 
 ROUTES = [
-    list_, upsert, show, change, remove, pause, resume, trigger, backfill, preview, explain
+    pause_all, resume_all, list_, upsert, show, change, remove, pause, resume, trigger, backfill,
+    preview, explain,
 ]  # fmt: skip
