@@ -23,7 +23,7 @@ COMMANDS = {
     "stats": "monitoring.stats:stats",
     "alerts": "monitoring.alerts:commands",
     "workers": "workers:commands",
-    "top": "monitoring.top:top",
+    "top": "top.command:top",
     "late": "workers:late",
     "stuck": "workers:stuck",
     "audit": "access.audit:audit",
@@ -35,6 +35,7 @@ COMMANDS = {
     "export": "transfer.exporting:export",
     "import": "transfer.importing:import_",
     "bench": "server.bench:bench",
+    "demo": "demo.command:demo",
     "config": "server.config:commands",
     "completion": "completion:completion",
 }

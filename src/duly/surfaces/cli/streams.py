@@ -47,7 +47,7 @@ async def show(name: str, /, *, common: Common = COMMON) -> None:
     """Show one stream: its state and head, what waits, and what to do."""
     async with backend(common) as app:
         stream = await app.streams.get(name)
-    answer(common.json, stream, lambda: _shown(stream))
+    answer(common.json, stream, lambda: shown(stream))
 
 
 @commands.command
@@ -108,9 +108,10 @@ def in_words(stream: Stream) -> str:
     return f"{stream.state}, head {head.id}{when}"
 
 
-def _shown(stream: Stream) -> str:
+def shown(stream: Stream) -> str:
+    """All of a stream, and what to do."""
     head = stream.head
-    shown: dict[str, object] = {
+    about: dict[str, object] = {
         "name": stream.name,
         "state": stream.state,
         "since": stream.since,
@@ -121,11 +122,11 @@ def _shown(stream: Stream) -> str:
         "oldest_at": stream.oldest_at,
     }
     if head is not None:
-        shown |= {
+        about |= {
             "head": f"{head.id}, {head.state}",
             "attempt": head.attempt,
             "next_at": head.next_at,
             "reason": head.reason,
             "error": head.error,
         }
-    return facts(shown | {"to_do": stream.to_do})
+    return facts(about | {"to_do": stream.to_do})

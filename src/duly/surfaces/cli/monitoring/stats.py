@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from duly.domain.time.durations import duration
+from duly.errors import InvalidInput
 from duly.records.stats import FailureStats, OldestWaiting, Poison, Retries, Series
 from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
 from duly.surfaces.cli.terminal.output import answer, cell, facts, fields, table
@@ -26,12 +28,39 @@ Over = Annotated[
 ]
 
 
-async def stats(*, since: Since = "24h", series: Over = False, common: Common = COMMON) -> None:
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Part:
+    """The flags that limit a series."""
+
+    target: Annotated[
+        str | None, Parameter(help="With --series: only the outcomes of this target.")
+    ] = None
+    schedule: Annotated[
+        str | None, Parameter(help="With --series: only the outcomes of this schedule.")
+    ] = None
+
+
+WHOLE = Part()
+
+
+async def stats(
+    *,
+    since: Since = "24h",
+    series: Over = False,
+    part: Part = WHOLE,
+    common: Common = COMMON,
+) -> None:
     """Show failures: attempts, reasons, retries, poison, blocked and paused streams."""
     wanted = _since(since)
+    if part != WHOLE and not series:
+        raise InvalidInput(
+            "series", "add --series: only counts over time are by target or schedule"
+        )
     async with backend(common) as app:
         if series:
-            steps = await app.stats.series(wanted, step=_step(wanted, app.clock.now()))
+            step = _step(wanted, app.clock.now())
+            steps = await app.stats.series(wanted, step=step, **asdict(part))
             answer(common.json, steps, lambda: _steps(steps))
         else:
             found = await app.stats(wanted)

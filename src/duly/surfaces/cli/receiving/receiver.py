@@ -1,14 +1,16 @@
-"""The HTTP server of `duly listen`, which accepts any request."""
+"""The HTTP server of `duly listen` and of the demo, which accepts any request."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Protocol
 
 from aiohttp import web
 
-from duly.surfaces.cli.receiving.received import Inbox, Received
+from duly.surfaces.cli.receiving.received import Received
 from duly.surfaces.cli.terminal.output import cell, print_message
 from duly.surfaces.process.addresses import bound, url_of
 from duly.system import SystemClock
@@ -18,13 +20,34 @@ LARGEST_BODY = 2 * 1024 * 1024
 GOODBYE_SECONDS = 1.0
 
 
+class Receiving(Protocol):
+    """Records requests, and decides how each is answered."""
+
+    def take(
+        self, at: datetime, line: tuple[str, str], headers: Mapping[str, str], body: bytes
+    ) -> Received:
+        """Record a request; `line` is its method and path."""
+
+
+def at_once(_received: Received) -> float:
+    """Answer without a pause."""
+    return 0.0
+
+
 @asynccontextmanager
 async def open_port(
-    inbox: Inbox, on_received: Callable[[Received], None], host: str, port: int
+    inbox: Receiving,
+    on_received: Callable[[Received], None],
+    host: str,
+    port: int,
+    pause: Callable[[Received], float] = at_once,
 ) -> AsyncIterator[str]:
-    """Receive requests while the block runs; it yields the URL. CannotListen if it is in use."""
+    """Receive requests while the block runs; it yields the URL. CannotListen if it is in use.
+
+    `pause` is how many seconds a request waits for its answer.
+    """
     listener = bound(host, port)
-    runner = _runner(inbox, on_received)
+    runner = _runner(inbox, on_received, pause)
     try:
         await runner.setup()
         await web.SockSite(runner, listener).start()
@@ -34,7 +57,11 @@ async def open_port(
         listener.close()
 
 
-def _runner(inbox: Inbox, on_received: Callable[[Received], None]) -> web.AppRunner:
+def _runner(
+    inbox: Receiving,
+    on_received: Callable[[Received], None],
+    pause: Callable[[Received], float],
+) -> web.AppRunner:
     clock = SystemClock()
 
     async def take(request: web.Request) -> web.Response:
@@ -42,6 +69,8 @@ def _runner(inbox: Inbox, on_received: Callable[[Received], None]) -> web.AppRun
         line = (request.method, request.path_qs)
         received = inbox.take(clock.now(), line, request.headers, body)
         on_received(received)
+        if seconds := pause(received):
+            await clock.sleep(seconds)
         return web.Response(status=received.answer)
 
     application = web.Application(client_max_size=LARGEST_BODY)

@@ -12,13 +12,13 @@ from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.schedules.add import add
 from duly.surfaces.cli.schedules.backfill import backfill
 from duly.surfaces.cli.schedules.explain import explain
+from duly.surfaces.cli.schedules.pauses import pause, resume
 from duly.surfaces.cli.terminal.confirmation import Yes, confirmed
-from duly.surfaces.cli.terminal.flags import COMMON, After, Common, Why, backend
+from duly.surfaces.cli.terminal.flags import COMMON, After, Common, backend
 from duly.surfaces.cli.terminal.moments import Count, listed
 from duly.surfaces.cli.terminal.output import (
     answer,
     answer_page,
-    cell,
     facts,
     items,
     print_message,
@@ -42,11 +42,17 @@ commands = App(name="schedules", help="List, show, add, pause, trigger and backf
 
 
 @commands.command(name="list")
-async def list_(*, after: After = "", limit: Limit = 50, common: Common = COMMON) -> None:
+async def list_(
+    *,
+    text: Annotated[str | None, Parameter(help="Part of the name.")] = None,
+    after: After = "",
+    limit: Limit = 50,
+    common: Common = COMMON,
+) -> None:
     """List schedules by name."""
     checked_limit(limit)
     async with backend(common) as app:
-        found = await app.schedules.list(after=after, limit=limit + 1)
+        found = await app.schedules.list(text=text, after=after, limit=limit + 1)
     page = found[:limit]
     next_name = page[-1].name if len(found) > limit else None
     answer_page(common.json, page, next_name, lambda: _listed(page))
@@ -59,39 +65,14 @@ async def show(name: str, /, *, common: Common = COMMON) -> None:
         schedule = await app.schedules.get(name)
         found = await app.schedules.preview(name, SHOWN_MOMENTS)
     _warn_if_paused(schedule)
-    answer(common.json, schedule, lambda: _shown(schedule, found))
+    answer(common.json, schedule, lambda: shown(schedule, found))
 
 
 commands.command(add)
 
 
-@commands.command
-async def pause(name: str, /, *, reason: Why = None, common: Common = COMMON) -> None:
-    """Create no deliveries until it is resumed; attempts in progress continue."""
-    async with backend(common) as app:
-        before = await app.schedules.get(name)
-        schedule = await app.schedules.pause(name, reason)
-    state = schedule.state if before.paused_at is None else "was paused already"
-    answer(common.json, schedule, lambda: f"{name} {state}")
-
-
-@commands.command
-async def resume(
-    name: str,
-    /,
-    *,
-    from_pause: Annotated[
-        bool, Parameter(negative=(), help="Deliver missed occurrences by its catch-up rule.")
-    ] = False,
-    common: Common = COMMON,
-) -> None:
-    """Continue from now; occurrences missed during the pause are skipped."""
-    async with backend(common) as app:
-        before = await app.schedules.get(name)
-        schedule = await app.schedules.resume(name, from_pause=from_pause)
-    upcoming = cell(schedule.next_at) or "none"
-    state = f"was {schedule.state} already" if before.paused_at is None else schedule.state
-    answer(common.json, schedule, lambda: f"{name} {state}, next {upcoming}")
+commands.command(pause)
+commands.command(resume)
 
 
 @commands.command
@@ -144,7 +125,8 @@ def _listed(page: Sequence[ScheduleSummary]) -> str:
     return table(HEADINGS, rows, folds=("rule",))
 
 
-def _shown(schedule: Schedule, upcoming: Sequence[UpcomingRun]) -> str:
+def shown(schedule: Schedule, upcoming: Sequence[UpcomingRun]) -> str:
+    """All of a schedule, and its next moments."""
     spans = {name: getattr(schedule, name) for name in ("window", "jitter", "expires_after")}
     special = {
         "rule": schedule.description,

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -17,10 +17,12 @@ from duly.app import App
 from duly.domain.database_urls import shown
 from duly.domain.roles import Role, refuse_several
 from duly.engine.stopping import Stop
+from duly.errors import InvalidInput
 from duly.settings import load
 from duly.signals import listen_for_signals
 from duly.stores.postgres.address import ignored_parameters
 from duly.stores.sqlite.database import Sqlite
+from duly.surfaces.cli.demo.sample_names import HOST
 from duly.surfaces.cli.server.app_loading import Path, imported_app, logging_app
 from duly.surfaces.cli.server.log_format import configure
 from duly.surfaces.cli.terminal.exit_codes import FAILED, run_command
@@ -57,6 +59,10 @@ Wait = Annotated[
     bool,
     Parameter(negative=(), help="Wait while the store cannot be reached, instead of failing."),
 ]
+Demo = Annotated[
+    bool,
+    Parameter(negative=(), help="Add sample traffic; `duly demo --remove` removes it."),
+]
 WORKING = "worker,planner"
 EXIT_SECONDS = 2.0
 
@@ -79,6 +85,16 @@ class Work:
 WORK = Work()
 
 
+@dataclass(frozen=True)
+class Start:
+    """What a server process is started with."""
+
+    path: str | None
+    flags: Mapping[str, Any]
+    wait: bool
+    demo: bool = False
+
+
 def serve(
     app: Path | None = None,
     /,
@@ -87,6 +103,7 @@ def serve(
     port: Port = None,
     role: Roles = None,
     wait: Wait = False,
+    demo: Demo = False,
     flags: Work = WORK,
 ) -> int:
     """Run the engine and the HTTP server.
@@ -98,7 +115,8 @@ def serve(
     app
         Where your App is; without it only the built-in handler `log` runs.
     """
-    return _run(app, asdict(flags) | {"host": host, "port": port, "role": role}, wait)
+    given = asdict(flags) | {"host": host, "port": port, "role": role}
+    return _run(Start(app, _for_demo(given) if demo else given, wait, demo))
 
 
 def work(app: Path, /, *, wait: Wait = False, flags: Work = WORK) -> int:
@@ -109,22 +127,30 @@ def work(app: Path, /, *, wait: Wait = False, flags: Work = WORK) -> int:
     app
         Where your App is.
     """
-    return _run(app, asdict(flags) | {"role": WORKING}, wait)
+    return _run(Start(app, asdict(flags) | {"role": WORKING}, wait))
 
 
-def _run(path: str | None, flags: Mapping[str, Any], wait: bool) -> int:
-    settings, notices = load(flags, os.environ), for_systemd(os.environ)
+def _for_demo(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags with this machine as an allowed address, for the receiver of the demo."""
+    settings = load(flags, os.environ)
+    if settings.processes > 1:
+        raise InvalidInput("demo", "it needs one process; leave --processes out, or set it to 1")
+    allowed = settings.egress_allow.replace(",", " ").split()
+    return {**flags, "egress_allow": " ".join(dict.fromkeys([*allowed, HOST]))}
+
+
+def _run(start: Start) -> int:
+    settings, notices = load(start.flags, os.environ), for_systemd(os.environ)
     configure(settings.log_level)
     if settings.processes == 1 and not is_first_process():
-        return _serve(path, flags, ServerContext(notices), wait)
+        return _serve(start, ServerContext(notices))
     listener = bound(settings.host, settings.port) if Role.API in settings.roles else None
     # The address is bound once for all processes, so none may use another.
-    shared = dict(flags) | {"host": settings.host, "port": settings.port}
+    flags = dict(start.flags) | {"host": settings.host, "port": settings.port}
+    shared = replace(start, flags=flags)
     parent = Parent(
         settings.processes,
-        lambda place, first: run_command(
-            lambda: _serve(path, shared, place, wait, announced=first)
-        ),
+        lambda place, first: run_command(lambda: _serve(shared, place, announced=first)),
         SystemClock(),
         notices,
         settings.drain,
@@ -132,23 +158,17 @@ def _run(path: str | None, flags: Mapping[str, Any], wait: bool) -> int:
     return parent.run(listener)
 
 
-def _serve(
-    path: str | None,
-    flags: Mapping[str, Any],
-    place: ServerContext,
-    wait: bool,
-    *,
-    announced: bool = True,
-) -> int:
-    stop = Stop()
+def _serve(start: Start, place: ServerContext, *, announced: bool = True) -> int:
+    stop, flags = Stop(), start.flags
     with listen_for_signals(stop.request):
-        app = logging_app(flags) if path is None else imported_app(path, flags)
+        app = logging_app(flags) if start.path is None else imported_app(start.path, flags)
         configure(app.settings.log_level)
         refuse_several(app.settings.processes, app.store.single_owner)
         # A handler that blocks the event loop would keep it from stopping.
         stop.on_request = partial(end_within, app.settings.drain + PATIENCE_SECONDS, FAILED)
         announce = (lambda url: _announce(app, url)) if announced else _announce_nothing
-        uvloop.run(_served(app, place, announce, stop, wait))
+        run = _served_with_traffic if start.demo else _served
+        uvloop.run(run(app, place, announce, stop, start.wait))
     return 0
 
 
@@ -158,6 +178,21 @@ async def _served(
     await serve_at(app, place, announce, stop, waits=wait)
     # Threads that handlers left behind must not keep the process from ending.
     end_within(EXIT_SECONDS, 0)
+
+
+async def _served_with_traffic(
+    app: App, place: ServerContext, announce: Announce, stop: Stop, wait: bool
+) -> None:
+    # Imported here: a usual server does not load the receiver.
+    from duly.surfaces.cli.demo.sample_traffic import sample_traffic
+
+    async with sample_traffic(app, stop) as begin:
+
+        def announce_and_begin(url: str | None) -> None:
+            announce(url)
+            begin()
+
+        await _served(app, place, announce_and_begin, stop, wait)
 
 
 def _announce_nothing(_url: str | None) -> None:

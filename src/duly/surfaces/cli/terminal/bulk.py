@@ -68,9 +68,17 @@ STOPS = (asyncio.CancelledError, KeyboardInterrupt)
 
 
 async def run_bulk(
-    what: str, total: int, moves: AsyncIterator[BulkProgress], command: Sequence[str]
+    what: str,
+    total: int,
+    moves: AsyncIterator[BulkProgress],
+    command: Sequence[str],
+    *,
+    resumes: bool = True,
 ) -> BulkResult:
-    """Run a bulk operation; if it is stopped, print the command that continues it."""
+    """Run a bulk operation; if it is stopped, print the command that continues it.
+
+    Without `resumes`, it is continued by the same command, without `--until`.
+    """
     done, until = 0, None
     try:
         with progress(what, total) as advance:
@@ -79,7 +87,8 @@ async def run_bulk(
                 done, until = each.done, each.until
     except STOPS as stop:
         moved = stopped_after(done, stop)
-        print_message(f"stopped after {moved}; to continue: {_continuation(command, until)}")
+        again = _continuation(command, until if resumes else None)
+        print_message(f"stopped after {moved}; to continue: {again}")
         raise
     return BulkResult(matching=total, moved=done, until=until)
 

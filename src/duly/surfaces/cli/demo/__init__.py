@@ -1,0 +1,1 @@
+"""`duly demo`: a crash that loses nothing, shown; and sample traffic for the dashboard."""

@@ -1,0 +1,1 @@
+"""`duly top`: the dashboard at a terminal."""
