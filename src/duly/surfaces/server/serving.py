@@ -127,7 +127,7 @@ async def _serve(
         # Handlers still run here, and no other worker may attempt their deliveries meanwhile. So
         # the store stays open and held until the process ends.
         with suppress(StoreUnavailable):
-            await app.rollup_writer.tick()
+            await app.rollup_writer.flush()
         end_now(0)
 
 

@@ -1,0 +1,1 @@
+"""The dashboard: pages for the browser that use only the public API."""
