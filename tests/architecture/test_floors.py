@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -214,6 +215,7 @@ def package_of(module: str) -> str | None:
     return candidate if candidate in FLOOR_OF else None
 
 
+@cache
 def read_graph(*sources: Path) -> ImportGraph:
     modules = {
         module_name(source, path): path for source in sources for path in files(source, "py")

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
@@ -54,6 +55,7 @@ def promises() -> str:
     return (PROJECT / "docs" / "promises.md").read_text()
 
 
+@cache
 def requirements() -> set[str]:
     folders = (PROJECT / "tests", PROJECT / "birthday" / "tests")
     files = [file for folder in folders for file in folder.rglob("*.py")]

@@ -13,11 +13,11 @@ PROGRAMS = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", PAGE.read_text(),
 
 
 def test_every_program_has_its_output() -> None:
-    assert len(PROGRAMS) == PAGE.read_text().count("```python") == 3
+    assert len(PROGRAMS) == PAGE.read_text().count("```python") == 4
 
 
 @pytest.mark.requirement("S1", "C10")
-@pytest.mark.parametrize(("program", "output"), PROGRAMS, ids=["calls", "events", "errors"])
+@pytest.mark.parametrize(("program", "output"), PROGRAMS, ids=["calls", "bulk", "events", "errors"])
 def test_each_program_prints_its_output(url: str, program: str, output: str) -> None:
     printed = io.StringIO()
     names: dict[str, Any] = {"__name__": "__main__"}

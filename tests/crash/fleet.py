@@ -138,7 +138,7 @@ class StoreUnderTest:
         rows = await self.run("select count(*) from duly.deliveries where state = 'pending'")
         return int(rows[0][0])
 
-    async def until(self, sql: str, wanted: object, within: float = 60.0) -> None:
+    async def until(self, sql: str, wanted: object, within: float = 200.0) -> None:
         """Wait until the statement's single value is the wanted one."""
         deadline = time.monotonic() + within
         while (found := (await self.run(sql))[0][0]) != wanted:
@@ -154,7 +154,7 @@ class StoreUnderTest:
         agenda = await self.run("select * from duly.agenda limit 20")
         return agenda + await self.run("select * from duly.workers limit 20")
 
-    async def until_finished(self, within: float = 60.0) -> None:
+    async def until_finished(self, within: float = 200.0) -> None:
         """Wait until every delivery has ended."""
         await self.until("select count(*) from duly.deliveries where state = 'pending'", 0, within)
 

@@ -27,6 +27,7 @@ def _wait_until_all_work(fleet: Fleet, workers: list[Process]) -> None:
             return
 
 
+@pytest.mark.long
 @pytest.mark.requirement("D14", "D4")
 @pytest.mark.timeout(180)
 async def test_ten_immediate_restarts_under_load_lose_and_repeat_nothing(

@@ -21,8 +21,6 @@ DELIVERIES = int(os.environ.get("DULY_TEST_CHAOS", "1500"))
 """The default; `DULY_TEST_CHAOS=20000` for a long run."""
 STREAMS = 200
 KILLS = 6
-PATIENT = {"DULY_LEASE": "3"}
-"""A busy machine may halt a live worker for a second; what it holds then is taken from it."""
 PLACES = ["claim.after", "settle.before", "settle.after", "complete.middle", "handler.exit"]
 
 
@@ -78,13 +76,13 @@ async def test_repeated_kills_keep_every_stream_in_order(
     await prepare(store)
     await deliver(store, "in-stream", STREAMS, DELIVERIES)
     for _ in range(3 if store.postgres else 1):
-        fleet.start(**PATIENT)
+        fleet.start()
     until_next, kills, two_at_once = 150, 0, []
     for process, words in fleet.lines():
         if words[0] == "exited":
             if not await store.unfinished():
                 break
-            fleet.start(**PATIENT)
+            fleet.start()
         elif words[0] == "two-at-once":
             two_at_once.append(words)
         elif words[0] == "in-stream":
@@ -97,8 +95,8 @@ async def test_repeated_kills_keep_every_stream_in_order(
             elif kills >= KILLS:
                 break
     if not any(each.alive for each in fleet.processes):
-        fleet.start(**PATIENT)
-    await store.until_finished(within=120)
+        fleet.start()
+    await store.until_finished()
     assert kills >= KILLS - 2, "too few kills"
     assert two_at_once == []
     await assert_in_order(store, DELIVERIES)
@@ -171,7 +169,7 @@ async def test_six_producers_are_processed_in_the_order_of_acceptance(
     await prepare(store)
     fleet.start()
     spans = await produce(store, 6, DELIVERIES // 3)
-    await store.until_finished(within=200)
+    await store.until_finished()
     rows = await store.run("select n from stream_effects order by id")
     assert sorted(row[0] for row in rows) == list(range(len(spans)))
     latest_begin = 0.0

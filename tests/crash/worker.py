@@ -12,6 +12,16 @@ from typing import Any
 
 import duly
 
+TRY_LOCK = """
+select pg_try_advisory_xact_lock(hashtext($1)) as is_first, exists (
+    select 1 from pg_locks l join pg_stat_activity a using (pid)
+    left join duly.workers w on a.application_name = 'duly worker ' || w.id
+    where l.locktype = 'advisory' and l.granted and l.pid <> pg_backend_pid()
+      and l.objid::bigint = hashtext($1)::bigint & 4294967295 and w.ended_at is null
+) as is_live
+"""
+"""Lock a stream, and say whether a worker that was not declared dead has it."""
+
 
 def report(*words: object) -> None:
     """Write one line in one call, so that lines of several processes are not mixed."""
@@ -45,11 +55,11 @@ def build(database: str) -> duly.App:
             os.getpid(),
         )
         if database.startswith("postgres"):
-            rows = await delivery.transaction.fetch(
-                "select pg_try_advisory_xact_lock(hashtext($1))", str(stream)
-            )
-            if not rows[0][0]:
-                report("two-at-once", stream, n)
+            [(is_first, is_live)] = await delivery.transaction.fetch(TRY_LOCK, str(stream))
+            if not is_first:
+                # Until PostgreSQL notices that a dead worker is gone, it keeps that lock.
+                state = "two-at-once" if is_live else "after-a-death"
+                report(state, stream, n)
         report("in-stream", stream, n)
         if n % 10 == 3 and delivery.attempt == 1:
             raise ValueError("not yet")

@@ -63,8 +63,8 @@ async def test_a_tenants_schedule_is_planned_and_its_occurrences_are_executed(
     assert recorder.calls == [("two", "tick")] * 3
     await process.engine.worker.planner.tick()
     planned = app.telemetry.tallies("default")
-    assert planned["two"].accepted == 3
-    assert planned["default"].accepted == 0
+    assert planned["two"].counts.accepted == 3
+    assert planned["default"].counts.accepted == 0
 
 
 @pytest.mark.requirement("C6")
@@ -200,7 +200,7 @@ async def test_a_tenants_delivery_of_a_dead_worker_is_reclaimed_by_the_tenants_p
     other, recorder = any_cluster.app(), Recorder()
     other.handler("work", retry=duly.no_retry)(recorder.handle)
     survivor = await any_cluster.start_worker(other)
-    assert other.telemetry.tallies("default")["two"].reclaimed == 1
+    assert other.telemetry.tallies("default")["two"].counts.reclaimed == 1
     while await survivor.engine.worker.step():
         pass
     assert recorder.calls == [("two", "again")]

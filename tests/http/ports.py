@@ -7,6 +7,7 @@ from typing import Any
 from httpx import ASGITransport, AsyncClient, Response
 
 from duly import App
+from duly.surfaces.dashboard.files import dashboard_files
 from duly.surfaces.http.application import site
 from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.surfaces.http.openapi.document import describe
@@ -14,7 +15,10 @@ from duly.surfaces.http.site import Site
 from duly.testing import VirtualClock
 
 ANOTHER_MACHINE = "203.0.113.7"
-OUTSIDE_API = {"/", "/docs", "/docs/openapi.json", "/openapi.json", "/health", "/ready", "/metrics"}
+DASHBOARD = {f"/dashboard/{path}" for path in dashboard_files()}
+OUTSIDE_API = DASHBOARD | {
+    *("/", "/docs", "/docs/openapi.json", "/openapi.json", "/health", "/ready", "/metrics"),
+}
 """The paths that do not belong to the API."""
 
 

@@ -77,3 +77,21 @@ async def test_the_openapi_document_has_the_mount_path(host: Client) -> None:
     assert document["servers"][0]["url"] == "./"
     assert "/v1/deliveries" in document["paths"]
     assert 'fetch("openapi.json")' in (await host.get("/jobs/docs")).text
+
+
+@pytest.mark.requirement("S5")
+async def test_the_dashboard_is_there_if_the_host_wants_it(app: App) -> None:
+    around = FastAPI()
+    around.mount("/admin/duly", app.asgi(authorize=authorize, dashboard=True))
+    around.mount("/plain", app.asgi(authorize=authorize))
+    async with AsyncClient(transport=ASGITransport(around), base_url="http://shop.example") as it:
+        moved = await it.get("/admin/duly")
+        assert (moved.status_code, moved.headers["location"][-12:]) == (307, "/admin/duly/")
+        page = await it.get("/admin/duly/")
+        assert page.status_code == 200
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        script = await it.get("/admin/duly/dashboard/app.js")
+        assert script.headers["content-type"].startswith("text/javascript")
+        again = {"if-none-match": script.headers["etag"]}
+        assert (await it.get("/admin/duly/dashboard/app.js", headers=again)).status_code == 304
+        assert (await it.get("/plain/", headers=ANN)).status_code == 404

@@ -54,6 +54,13 @@ update duly.deliveries set lane = null where position % 3 = 0;
 analyze duly.deliveries
 """
 
+HALTED = """
+insert into duly.agenda (lane, delivery, target, priority, due_at)
+select id, id, target, priority, due_at from duly.deliveries
+"""
+WATCHED = {"pages.floor": "deliveries_pkey", "failure_stats.halted": "agenda_halted"}
+"""Read every few seconds by each dashboard, also on a table that was never analyzed."""
+
 
 @pytest.fixture
 async def filled(postgres_url: str) -> Any:
@@ -72,6 +79,17 @@ async def test_every_list_uses_its_index(filled: Any) -> None:
             if name.startswith("line"):
                 assert "deliveries_apart" in plan, (name, mode, plan)
             assert "Seq Scan on deliveries" not in plan, (name, mode, plan)
+
+
+@pytest.mark.requirement("U1")
+async def test_a_list_that_people_watch_needs_no_statistics(postgres_url: str) -> None:
+    unknown = FILL.removesuffix("analyze duly.deliveries\n") + HALTED
+    async with filled_with(postgres_url, unknown) as opened:
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            for name, index in WATCHED.items():
+                plan = await postgres_plan(opened, name, FILTER | {"most": "9999"}, mode)
+                assert index in plan, (name, mode, plan)
+                assert "Seq Scan" not in plan, (name, mode, plan)
 
 
 @pytest.mark.parametrize("name", BY)

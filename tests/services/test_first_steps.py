@@ -76,9 +76,9 @@ async def test_payloads_are_shown_as_they_were_given(database_url: str) -> None:
 
 
 @pytest.mark.requirement("S6")
-async def test_the_snippet_of_the_readme_runs_twice(database_url: str) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    snippet = readme.partition("## In Python")[2].partition("```python\n")[2].partition("```")[0]
+async def test_the_snippet_of_the_tour_runs_twice(database_url: str) -> None:
+    tour = (Path(__file__).parents[2] / "docs" / "tour.md").read_text()
+    snippet = tour.partition("## In Python")[2].partition("```python\n")[2].partition("```")[0]
     assert "await app.cancel(accepted.id)" in snippet
     lines = snippet.replace("100_000", "100").splitlines()
     body = "\n".join(f"    {line}" for line in lines if "app.run()" not in line)

@@ -29,6 +29,10 @@ PARAMETERS = {
         },
         {"batch"},
     ),
+    "rollups.add_parts": (
+        {"namespace", "kind", "name", "minute_at", "completed", "failed", "dead", "cancelled"},
+        {"batch"},
+    ),
     "schedules.make": ({"schedule", "id", "occurrence", "due_at", "occasion"}, {"batch"}),
     "streams.advance": (
         {

@@ -28,7 +28,14 @@ DULY = (sys.executable, "-m", "duly")
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of the tests without settings of duly, plus the given variables."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("DULY_")}
-    return {**ours, **(more or {})}
+    given = dict(more or {})
+    if (
+        given.get("DULY_DATABASE", "").startswith("postgresql:")
+        and "?" not in given["DULY_DATABASE"]
+    ):
+        # On a busy machine a new connection can take longer than the usual limit of five seconds.
+        given["DULY_DATABASE"] += f"?connect_timeout={DEADLINE_SECONDS:g}"
+    return {**ours, **given}
 
 
 class Home:

@@ -36,6 +36,7 @@ ARGUMENTS: dict[str, Sequence[tuple[str, ...]]] = {
     "migrate": [("status",)],
     "doctor": [()],
     "prune": [("--dry-run",)],
+    "demo": [("--remove",)],
     "config": [("show", "--origin"), ("validate",)],
 }
 EXCLUDED = {

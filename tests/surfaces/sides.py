@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 import uuid
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.support.commands import run_command
 from tests.support.postgres import ForeignServer, Server
@@ -45,6 +47,12 @@ class Done:
     def all(self) -> tuple[int, str, str]:
         """Exit code, stdout and stderr."""
         return self.code, self.out, self.err
+
+    @property
+    def document(self) -> Any:
+        """What a command printed with --json; it has to have succeeded."""
+        assert self.code == 0, self.err
+        return json.loads(self.out)
 
     def plain(self, *names: str) -> tuple[int, str, str]:
         """The same with placeholders for what differs: moments, ids, secrets, names."""

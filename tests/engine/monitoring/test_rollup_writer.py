@@ -8,6 +8,7 @@ import pytest
 import duly
 from duly.records.stats import Point, Series
 from tests.engine.cluster import Cluster
+from tests.stores.store_probe import StoreProbe
 
 pytestmark = pytest.mark.requirement("S3")
 
@@ -40,6 +41,60 @@ async def test_each_minute_has_its_own_counts(any_cluster: Cluster) -> None:
     assert (last.run_seconds, last.lateness_seconds) == (2.0, 90.0)
     (whole,) = (await app.series(since=60, step=3600)).points
     assert (whole.accepted, whole.completed) == (3, 2)
+
+
+async def test_each_minute_has_percentiles_of_all_its_attempts(any_cluster: Cluster) -> None:
+    app = any_cluster.app()
+
+    @app.handler("work")
+    async def work(delivery: duly.Delivery[Any]) -> None:
+        any_cluster.clock.advance(delivery.payload)
+
+    process = await any_cluster.start_worker(app)
+    for seconds in (1, 1, 1, 8):
+        due_at = any_cluster.clock.now() - timedelta(seconds=50)
+        await app.deliver("work", seconds, at=due_at)
+        await process.engine.worker.step()
+        await app.rollup_writer.tick()
+    empty, last = (await app.series(since=60)).points[-2:]
+    assert (empty.lateness, empty.pickup, empty.run) == (None, None, None)
+    assert last.lateness is not None
+    assert last.run is not None
+    assert last.pickup is not None
+    assert 30 < last.lateness.p50 < last.lateness.p99 <= 60
+    assert 0.5 < last.run.p50 <= 1
+    assert 5 < last.run.p95 < last.run.p99 <= 10
+
+
+async def test_percentiles_of_other_namespaces_are_theirs(any_cluster: Cluster) -> None:
+    app = any_cluster.app()
+
+    @app.handler("work")
+    async def work(_: duly.Delivery[Any]) -> None:
+        any_cluster.clock.advance(8)
+
+    process = await any_cluster.start_worker(app)
+    await app.within("two").deliver("work")
+    await process.engine.worker.step()
+    await app.rollup_writer.tick()
+    mine, theirs = await app.series(since=60), await app.within("two").series(since=60)
+    assert [each.run for each in mine.points] == [None] * len(mine.points)
+    assert [each.run.p50 for each in theirs.points if each.run is not None] == [7.5]
+
+
+async def test_minutes_of_older_versions_have_counts_without_percentiles(
+    any_cluster: Cluster,
+) -> None:
+    app = any_cluster.app()
+    app.expect("work")
+    await app.open()
+    await app.deliver("work")
+    await app.rollup_writer.tick()
+    old = "update duly.rollups set lateness = null, pickup = null, run = null"
+    await StoreProbe(app.store, any_cluster.clock).sql(old)
+    await app.deliver("work")
+    last = (await app.series(since=60)).points[-1]
+    assert (last.accepted, last.lateness) == (2, None)
 
 
 async def test_workers_add_up_and_namespaces_do_not(any_cluster: Cluster) -> None:

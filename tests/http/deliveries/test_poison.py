@@ -7,7 +7,7 @@ import pytest
 import duly
 from duly import App
 from duly.domain.deliveries.delivery import ALONE
-from duly.surfaces.cli.deliveries.commands import _shown
+from duly.surfaces.cli.deliveries.commands import shown
 from duly.testing import VirtualClock
 from tests.http.conftest import Client
 from tests.stores.store_probe import StoreProbe
@@ -56,9 +56,9 @@ async def test_a_poison_delivery_shows_its_crashes_and_dead_workers(
         for worker, at in deaths
     ]
     assert all("died" in each["error"] for each in shown_delivery["attempts"])
-    shown = await app.deliveries.detail(id)
-    assert [each.worker for each in shown.attempts] == [worker for worker, _ in deaths]
-    text = _shown(shown, await app.deliveries.history(id))
+    detail = await app.deliveries.detail(id)
+    assert [each.worker for each in detail.attempts] == [worker for worker, _ in deaths]
+    text = shown(detail, await app.deliveries.history(id))
     assert re.search(r"^crashes +5$", text, re.MULTILINE)
     for worker, _ in deaths[:2]:
         assert f"worker {worker} died while it held this" in text

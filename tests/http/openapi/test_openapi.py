@@ -18,9 +18,10 @@ from duly.records import endpoint as endpoint_records
 from duly.records import schedule as schedule_records
 from duly.records import target as targets
 from duly.surfaces.http import streams
-from duly.surfaces.http.access import keys
+from duly.surfaces.http.access import keys, session
 from duly.surfaces.http.application import site
 from duly.surfaces.http.dead_letters import bodies as dead_letters
+from duly.surfaces.http.deliveries import bodies as delivery_bodies
 from duly.surfaces.http.endpoints import bodies as endpoints
 from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.surfaces.http.openapi.glossary import GLOSSARY, TAGS
@@ -36,6 +37,8 @@ from tests.http.ports import OUTSIDE_API, document_of
 
 pytestmark = pytest.mark.requirement("S2")
 SENT = (
+    delivery_bodies,
+    session,
     endpoint_records,
     shapes,
     deliveries,
@@ -45,6 +48,7 @@ SENT = (
     endpoints,
     keys,
     dead_letters,
+    delivery_bodies,
     streams,
     birthday_shapes,
 )
@@ -121,7 +125,7 @@ def sent_structs() -> dict[str, type[msgspec.Struct]]:
         text = json.dumps([described()["components"]["schemas"][name] for name in fresh])
     places = {name: kind for module in SENT for name, kind in vars(module).items()}
     places |= {each.__name__: each for each in deliveries.RetryPlan.__args__}  # type: ignore[attr-defined]
-    enums = {"OnFailure", "CatchUp", "Overlap", "Scope"}
+    enums = {"OnFailure", "CatchUp", "Overlap", "Scope", "State"}
     assert enums <= names
     return {name: places[name] for name in names - enums}
 
@@ -160,7 +164,9 @@ def test_every_operation_has_a_description_and_a_tag() -> None:
     assert tags == TAGS
     for each in operations():
         assert each.told["summary"].endswith("."), each
-        assert re.search(r"scope `(read|operate|admin)`", each.told["description"]), each
+        assert re.search(
+            r"scope `(read|operate|admin)`|^Needs no key\.$", each.told["description"]
+        ), each
         assert len(each.told["tags"]) == 1
         assert each.told["tags"][0] in tags
 

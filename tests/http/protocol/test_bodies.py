@@ -36,12 +36,15 @@ async def test_a_bulk_that_is_broken_after_an_invalid_item_is_not_json(
     assert answer.status_code == 400, answer.text
 
 
-async def seconds(client: Client, path: str, body: bytes, status: int) -> float:
-    """The seconds until the answer, which has to have that status."""
-    begun = time.perf_counter()
-    answer = await client.post(path, content=body)
-    assert answer.status_code == status, answer.text
-    return time.perf_counter() - begun
+async def seconds(client: Client, path: str, body: bytes, status: int) -> list[float]:
+    """The seconds until each of some answers, which have to have that status."""
+    found = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        answer = await client.post(path, content=body)
+        assert answer.status_code == status, answer.text
+        found.append(time.perf_counter() - begun)
+    return found
 
 
 async def test_refusing_a_body_takes_no_longer_than_accepting_it(small_client: Client) -> None:
@@ -50,7 +53,8 @@ async def test_refusing_a_body_takes_no_longer_than_accepting_it(small_client: C
     once = b'{"target": "work", "payload": {%s}}' % names
     twice = b'{"target": "work", "payload": {%s, "k7999": 1}}' % names
     taken = await seconds(small_client, "/v1/deliveries", once, 201)
-    assert await seconds(small_client, "/v1/deliveries", twice, 422) < 10 * taken
+    assert min(await seconds(small_client, "/v1/deliveries", twice, 422)) < 10 * min(taken)
 
     misfits = await seconds(small_client, BULK, b"[%s1]" % (b"1," * 2000), 200)
-    assert await seconds(small_client, BULK, b"[%s1]" % (b"1," * 20_000), 422) < 10 * misfits
+    longer = await seconds(small_client, BULK, b"[%s1]" % (b"1," * 20_000), 422)
+    assert min(longer) < 10 * min(misfits)

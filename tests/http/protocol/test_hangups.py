@@ -13,7 +13,9 @@ from duly import App
 from duly.records.dead_letter import BulkResult
 from duly.records.schedule import Backfilled
 from duly.services import dead_letters
+from duly.services.deliveries import bulk
 from duly.services.schedules import backfill
+from duly.services.schedules import bulk as schedule_bulk
 from duly.surfaces.http.application import site
 from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.testing import VirtualClock, run_until_idle
@@ -28,6 +30,10 @@ LASTING: dict[str, dict[str, Any]] = {
     "/dead-letters/discard": {"all": True, "note": "enough"},
     "/endpoints/{name}/recover": {"since": SINCE},
     "/schedules/{name}/backfill": SPAN,
+    "/deliveries/cancel": {"tag": "later"},
+    "/deliveries/retry": {"tag": "later"},
+    "/schedules/pause": {"text": "works"},
+    "/schedules/resume": {"text": "rests"},
 }
 """Every route that works in batches, with a body."""
 NAMES = {"endpoints": "shop", "schedules": "hourly"}
@@ -54,8 +60,9 @@ def clock() -> SleepingClock:
 async def app(
     database_url: str, clock: SleepingClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[App]:
-    """An app with dead letters of an endpoint, a schedule to backfill, and batches of two."""
-    monkeypatch.setattr(dead_letters, "BATCH", 2)
+    """An app with something to do for each route, and batches of two."""
+    for module in (dead_letters, bulk, schedule_bulk):
+        monkeypatch.setattr(module, "BATCH", 2)
     monkeypatch.setattr(backfill, "BACKFILL_SLICE", 2)
     async with App(database_url, clock=clock, egress_allow="127.0.0.1", environment={}) as opened:
         await opened.endpoints.add("shop", "http://127.0.0.1:9/", retry=duly.no_retry)
@@ -63,6 +70,7 @@ async def app(
         opened.expect("work")
         await opened.schedule("hourly", duly.every("1h", anchor=START), "work")
         await declare_dead(opened)
+        await add_waiting(opened)
         yield opened
 
 
@@ -70,6 +78,15 @@ async def declare_dead(app: App) -> None:
     """Make dead letters of all deliveries to the endpoint, as a worker would."""
     await run_until_idle(app)
     assert await app.dead_letters.count() == LETTERS
+
+
+async def add_waiting(app: App) -> None:
+    """Add deliveries that are due later, and schedules, half of them paused."""
+    for number in range(LETTERS):
+        await app.deliver("work", number, after=3600, tags=["later"])
+        await app.schedule(f"works-{number}", duly.every("1h"), "work")
+        await app.schedule(f"rests-{number}", duly.every("1h"), "work")
+        await app.schedules.pause(f"rests-{number}")
 
 
 class Caller:
@@ -123,6 +140,10 @@ async def left(app: App, route: str) -> int:
     if route.endswith("backfill"):
         made = await app.list(schedule="hourly", limit=50)
         return LETTERS + 1 - sum(each.due_at <= START for each in made)
+    if route.startswith("/deliveries"):
+        return await app.deliveries.count(tag="later", waiting=route.endswith("retry"))
+    if route.startswith("/schedules"):
+        return await app.schedules.count(**LASTING[route], paused=route.endswith("resume"))
     return await app.dead_letters.count()
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
@@ -82,16 +83,20 @@ def small_document_takes() -> float:
     return sorted(found)[2]
 
 
+PATIENCE_SECONDS = 60.0
+
+
 async def assert_others_get_their_turn(
     work: Callable[[], Awaitable[object]], details: object, slices: float = SLICES_LONG
 ) -> None:
     """The loop is not blocked for longer than a small multiple of a small document.
 
-    A busy host slows single slices: the reference is measured beside each try, and one good try
-    is enough, since work that is not sliced blocks the loop each time.
+    A busy host slows single slices, for seconds at a time: the reference is measured beside each
+    try, and one good try is enough, since work that is not sliced blocks the loop each time.
     """
-    tries = []
-    for _ in range(6):
+    tries: list[tuple[float, float]] = []
+    until = time.monotonic() + PATIENCE_SECONDS
+    while len(tries) < 6 or time.monotonic() < until:
         before = small_document_takes()
         worst = await held(work)
         bound = slices * max(before, small_document_takes())
@@ -99,6 +104,11 @@ async def assert_others_get_their_turn(
             return
         tries.append((worst, bound))
     raise AssertionError((details, tries))
+
+
+def new_key() -> dict[str, str]:
+    """A key for each try: a known one would be answered without the work."""
+    return {"idempotency-key": str(uuid.uuid4())}
 
 
 def routes_with_a_body(app: App) -> list[tuple[str, str]]:
@@ -184,9 +194,10 @@ async def test_many_deliveries_are_accepted_without_blocking_the_loop(
 ) -> None:
     given = {"target": "work", "payload": {f"field {n}": n for n in range(400)}}
     body = json.dumps([given] * 1000).encode()
-    query, headers = (kind_of_bulk, {}) if kind_of_bulk != "key" else ("", {"idempotency-key": "k"})
+    query = "" if kind_of_bulk == "key" else kind_of_bulk
 
     async def send() -> None:
+        headers = new_key() if kind_of_bulk == "key" else {}
         answer = await small_client.post(BULK + query, content=body, headers=headers)
         assert answer.json()["accepted"] == 1000, answer.text[:300]
 
@@ -199,7 +210,7 @@ async def test_a_body_in_one_part_is_hashed_without_blocking_the_loop(small_clie
     body = b"[%s]" % (b" " * 20_000_000)
 
     async def send() -> None:
-        answer = await small_client.post(BULK, content=body, headers={"idempotency-key": "k"})
+        answer = await small_client.post(BULK, content=body, headers=new_key())
         assert answer.status_code in (413, 422), answer.text[:300]
 
     await assert_others_get_their_turn(send, "one part")

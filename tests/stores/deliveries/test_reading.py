@@ -104,6 +104,14 @@ async def test_pages_have_no_gaps_and_no_repetitions(probe: StoreProbe) -> None:
     assert await page(probe, before=number_id(0)) == []
 
 
+async def test_a_page_is_filled_from_rows_that_are_far_down(probe: StoreProbe) -> None:
+    wanted = [await probe.deliver(tags=("rare",)) for _ in range(2)]
+    for _ in range(20):
+        await probe.deliver()
+    assert await page(probe, tag="rare", limit=2) == wanted[::-1]
+    assert await page(probe, tag="rare", limit=3) == wanted[::-1]
+
+
 @pytest.mark.requirement("D11")
 async def test_late_are_unheld_deliveries_beyond_the_grace_oldest_first(probe: StoreProbe) -> None:
     await probe.claimed(due_at=START - 90 * MINUTE)

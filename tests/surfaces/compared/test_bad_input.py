@@ -3,6 +3,7 @@
 import asyncio
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -64,6 +65,24 @@ def endpoint(name: str = "new", url: str = "https://example.org/", **given: Any)
     )
 
 
+def pending(**given: Any) -> Case:
+    flags = [each for name, value in given.items() for each in flag(name, value)]
+    return Case(
+        lambda app: app.deliveries.count(**given),
+        ("POST", "/v1/deliveries/cancel", {**given, "dry_run": True}),
+        ("deliveries", "cancel", *flags, "--dry-run"),
+    )
+
+
+def series(**given: Any) -> Case:
+    flags = [each for name, value in given.items() for each in flag(name, value)]
+    return Case(
+        lambda app: app.stats.series(**given),
+        ("GET", f"/v1/stats/series?{urllib.parse.urlencode(given)}", None),
+        ("stats", "--series", *flags),
+    )
+
+
 CASES = {
     "priority": delivery(priority=10),
     "priority of a schedule": schedule(priority=0),
@@ -92,6 +111,22 @@ CASES = {
     "endpoint's in_flight": endpoint(in_flight=0),
     "endpoint's timeout": endpoint(timeout=100),
     "endpoint's method": endpoint(method="BREW"),
+    "pending with an empty tag": pending(tag=""),
+    "pending with a long key": pending(key=LONG),
+    "pending with a bad beginning of an id": pending(id="xyz"),
+    "pending to a bad target": pending(target="endpoint:a b"),
+    "schedules with an empty text": Case(
+        lambda app: app.schedules.count(text=""),
+        ("POST", "/v1/schedules/pause", {"text": "", "dry_run": True}),
+        ("schedules", "pause", "--text", "", "--dry-run"),
+    ),
+    "schedules with an empty name": Case(
+        lambda app: app.schedules.count(names=["", "a"], paused=True),
+        ("POST", "/v1/schedules/resume", {"names": ["", "a"], "dry_run": True}),
+        ("schedules", "resume", "", "a", "--dry-run"),
+    ),
+    "series of a target and a schedule": series(target="log", schedule="five"),
+    "series of an empty target": series(target=""),
 }
 
 

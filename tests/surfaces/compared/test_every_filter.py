@@ -38,7 +38,7 @@ Find = Callable[[Mapping[str, Any]], Awaitable[list[str]]]
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PAGING = {"after", "before", "cursor", "limit", "payloads"}
 COMMON = {"database", "namespace", "server", "json"}
-UNFILTERED = ("schedules", "endpoints", "workers", "keys")
+UNFILTERED = ("endpoints", "workers", "keys")
 """The lists that have only parameters of paging and no filter."""
 
 
@@ -73,11 +73,16 @@ DEAD = SHARED | {
     "ids": lambda row, value: row["id"] in value,
 }
 STREAMS = {"state": lambda row, value: row["state"] == value}
-MODELS = {"deliveries": DELIVERIES, "dead": DEAD, "streams": STREAMS}
+SCHEDULES = {"text": lambda row, value: value.lower() in row["name"].lower()}
+MODELS = {"deliveries": DELIVERIES, "dead": DEAD, "streams": STREAMS, "schedules": SCHEDULES}
+NAMED = ("streams", "schedules")
+"""Records that have a name and no payload."""
 
 
 def values(rows: Sequence[Row], model: str, name: str) -> list[Any]:
     """Values for a filter: those that exist, and one that does not."""
+    if name == "text" and model == "schedules":
+        return [rows[0]["name"], rows[-1]["name"].upper(), rows[0]["name"][1:3], "%", "nowhere"]
     if name == "text":
         return [NEEDLE, "not like", "nowhere"]
     if name == "id":
@@ -182,6 +187,9 @@ class Stage:
     async def streams(self) -> list[Row]:
         return [msgspec.to_builtins(each) for each in await self.app.streams.list(limit=1000)]
 
+    async def schedules(self) -> list[Row]:
+        return [msgspec.to_builtins(each) for each in await self.app.schedules.list(limit=1000)]
+
 
 def as_row(record: Any) -> Row:
     fields = {name: getattr(record, name) for name in record.__struct_fields__}
@@ -206,10 +214,15 @@ async def test_filters_in_python(
         async def streams(question: Mapping[str, Any]) -> list[str]:
             return [each.name for each in await app.streams.list(**question, limit=1000)]
 
+        async def schedules(question: Mapping[str, Any]) -> list[str]:
+            return [each.name for each in await app.schedules.list(**question, limit=1000)]
+
         rows = await stage.rows()
         await compare(rows, "deliveries", [*FilterKeywords.__annotations__], deliveries)
         await compare(await stage.dead(), "dead", [*DeadLetterFilter.__struct_fields__], letters)
         await compare(await stage.streams(), "streams", _arguments(app.streams.list), streams)
+        found = await stage.schedules()
+        await compare(found, "schedules", _arguments(app.schedules.list), schedules)
         for name in UNFILTERED:
             assert _arguments(getattr(app, name).list) == [], name
 
@@ -225,8 +238,14 @@ def _timed(question: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-PATHS = {"/v1/deliveries": "deliveries", "/v1/dead-letters": "dead", "/v1/streams": "streams"}
+PATHS = {
+    "/v1/deliveries": "deliveries",
+    "/v1/dead-letters": "dead",
+    "/v1/streams": "streams",
+    "/v1/schedules": "schedules",
+}
 OTHER_PATHS = {
+    "/v1/deliveries/counts",
     *("/v1/deliveries/late", "/v1/deliveries/stuck", "/v1/dead-letters/groups"),
     *("/v1/stats/failures", "/v1/stats/series", "/v1/stats/top", "/v1/alerts", "/v1/events"),
     *("/v1/schedules/{name}/preview", "/v1/status", "/v1/dead-letters/poison"),
@@ -245,7 +264,12 @@ async def test_filters_over_http(
     ):
         lists = await _filters(client)
         assert lists.keys() - OTHER_PATHS == PATHS.keys()
-        of = {"deliveries": stage.rows, "dead": stage.dead, "streams": stage.streams}
+        of = {
+            "deliveries": stage.rows,
+            "dead": stage.dead,
+            "streams": stage.streams,
+            "schedules": stage.schedules,
+        }
         for path, model in PATHS.items():
             find = _paged(client, path)
             await compare(await of[model](), model, lists[path], find)
@@ -293,8 +317,7 @@ def test_filters_on_the_command_line(database_url: str) -> None:
     def listed_by(group: str, *words: str) -> list[Row]:
         where = {"DULY_DATABASE": database_url}
         done = command(group, "list", *words, "--limit", "1000", "--json", environ=where)
-        assert done.code == 0, done.err
-        found: list[Row] = json.loads(done.out)["items"]
+        found: list[Row] = done.document["items"]
         return found
 
     async def compared(group: str) -> None:
@@ -303,7 +326,7 @@ def test_filters_on_the_command_line(database_url: str) -> None:
             found = listed_by(group, *words)
             return [each.get("id") or each["name"] for each in found]
 
-        rows = listed_by(group, *([] if group == "streams" else ["--payloads"]))
+        rows = listed_by(group, *([] if group in NAMED else ["--payloads"]))
         assert rows
         await compare(rows, group, _options(group), find, pairs=0)
 

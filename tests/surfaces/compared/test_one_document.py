@@ -34,6 +34,10 @@ RECORDS: dict[str, tuple[str, Any, str, Call]] = {
         *("GET deliveries?limit=5", None, "deliveries list --limit 5"),
         lambda app, _: app.deliveries.list(limit=5, payloads=False),
     ),
+    "schedules with a text in their name": (
+        *("GET schedules?text=EVER&limit=5", None, "schedules list --text EVER --limit 5"),
+        lambda app, _: app.schedules.list(text="EVER", limit=5),
+    ),
     "page of deliveries": (
         *("GET deliveries?limit=5&state=dead", None, "deliveries list --limit 5 --state dead"),
         lambda app, _: app.deliveries.page(limit=5, state="dead", payloads=False),
@@ -160,6 +164,30 @@ VARYING = {
 """Fields whose values change with time."""
 FIELDS: dict[str, tuple[str, Any, str]] = {
     "series": ("GET stats/series", None, "stats --series"),
+    "series of a target": (
+        *("GET stats/series?target=log", None),
+        "stats --series --target log",
+    ),
+    "bulk cancel": (
+        "POST deliveries/cancel",
+        {"target": "log", "dry_run": True},
+        "deliveries cancel --target log --dry-run",
+    ),
+    "bulk retry": (
+        "POST deliveries/retry",
+        {"all": True, "dry_run": True},
+        "deliveries retry --all --dry-run",
+    ),
+    "bulk pause": (
+        "POST schedules/pause",
+        {"text": "e", "dry_run": True},
+        "schedules pause --text e --dry-run",
+    ),
+    "bulk resume": (
+        "POST schedules/resume",
+        {"all": True, "dry_run": True},
+        "schedules resume --all --dry-run",
+    ),
     "top": ("GET stats/top", None, "top"),
     "trigger": ("POST schedules/cron/trigger", None, "schedules trigger cron"),
     "backfill": (
@@ -213,6 +241,12 @@ async def test_records_without_a_command_are_the_same_for_an_app_and_a_client(si
         here, there = await app.stats.overview(), await client.stats.overview()
         assert encoded(here).keys() == encoded(there).keys()
         assert here.now.dead == there.now.dead > 0
+        counted = await app.deliveries.counts()
+        assert await client.deliveries.counts() == counted
+        assert encoded(counted) == requested(sides, "GET deliveries/counts", None)
+        assert counted.states["dead"] == here.now.dead
+        assert await client.deliveries.count() == await app.deliveries.count() > 0
+        assert await client.schedules.count() == await app.schedules.count() > 0
 
 
 async def test_a_change_at_another_version_is_a_conflict_for_an_app_and_a_client(
@@ -273,6 +307,4 @@ def requested(sides: Sides, request: str, body: Any) -> Any:
 
 def printed(sides: Sides, command: str, *, server: bool = False) -> Any:
     run = sides.server if server else sides.store
-    done = run(*shlex.split(command), "--json", side=0)
-    assert done.code == 0, done.err
-    return json.loads(done.out)
+    return run(*shlex.split(command), "--json", side=0).document

@@ -220,9 +220,9 @@ def test_an_id_may_be_given_by_its_prefix(sides: Sides, command: tuple[str, ...]
 
 def test_a_page_can_start_at_the_prefix_of_an_id(sides: Sides) -> None:
     listed = ("deliveries", "list", "--json", "--limit")
-    latest = [each["id"] for each in json.loads(sides.store(*listed, "6").out)["items"]]
+    latest = [each["id"] for each in sides.store(*listed, "6").document["items"]]
     for run in (sides.store, sides.server):
-        found = json.loads(run(*listed, "2", "--before", latest[3][:-4]).out)["items"]
+        found = run(*listed, "2", "--before", latest[3][:-4]).document["items"]
         assert [each["id"] for each in found] == latest[4:]
 
 
@@ -243,4 +243,4 @@ def _two(sides: Sides, command: tuple[str, ...]) -> list[str]:
 
 
 def _created(sides: Sides, *command: str) -> str:
-    return str(json.loads(sides.store(*command, "--json").out)["id"])
+    return str(sides.store(*command, "--json").document["id"])

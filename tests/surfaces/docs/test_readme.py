@@ -1,24 +1,23 @@
-"""The commands of the README's "Five minutes" and of the docs, run in bash."""
+"""The commands of the tour, of the README and of the docs, run in bash."""
 
 import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 from tests.support.postgres import free_port
-from tests.surfaces.processes import DEADLINE_SECONDS, Home, environment
+from tests.surfaces.docs.terminal import Terminal
+from tests.surfaces.processes import Home
 
 ROOT = Path(__file__).parents[3]
-DONE = "-- done:"
+TOUR = ROOT / "docs" / "tour.md"
 SERVER, RECEIVER = "8787", "9000"
 """The ports in the docs."""
 MISSING = [each for each in ("bash", "curl", "make") if shutil.which(each) is None]
@@ -26,65 +25,6 @@ MISSING = [each for each in ("bash", "curl", "make") if shutil.which(each) is No
 pytestmark = pytest.mark.skipif(
     bool(MISSING) and "CI" not in os.environ, reason=f"not installed: {MISSING}"
 )
-
-
-class Terminal:
-    """A bash in a folder where make has installed duly."""
-
-    def __init__(self, folder: Path, more: dict[str, str]) -> None:
-        self._bash = subprocess.Popen(
-            ["bash"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=folder,
-            env=clean_environment({"CURL_HOME": str(folder), **more}),
-            start_new_session=True,
-        )
-
-    def type(self, command: str) -> None:
-        """Start a command."""
-        assert self._bash.stdin is not None
-        self._bash.stdin.write(f"{command}\nprintf '\\n{DONE} %d\\n' $?\n")
-        self._bash.stdin.flush()
-
-    def run(self, command: str) -> str:
-        """Run a command that has to succeed; returns its output."""
-        self.type(command)
-        *printed, last = self._lines_to(DONE)
-        assert last.split() == [*DONE.split(), "0"], (command, printed)
-        return "".join(printed)
-
-    def line_with(self, text: str) -> str:
-        """Wait for the next line that contains the text."""
-        return self._lines_to(text)[-1]
-
-    def _lines_to(self, text: str) -> list[str]:
-        assert self._bash.stdout is not None
-        lines: list[str] = []
-        while not lines or text not in lines[-1]:
-            lines.append(self._bash.stdout.readline())
-            assert lines[-1], ("it ended", lines)
-        return lines
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """End everything that runs here with Ctrl-C."""
-        os.killpg(self._bash.pid, signal.SIGINT)
-        try:
-            self._bash.communicate(timeout=DEADLINE_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._bash.pid, signal.SIGKILL)
-            raise
-
-
-def clean_environment(more: dict[str, str]) -> dict[str, str]:
-    """The environment without variables of the make that runs these tests."""
-    ours = environment(more)
-    return {name: ours[name] for name in ours if not name.startswith("MAKE") and name != "PYTHON"}
 
 
 @pytest.fixture
@@ -104,9 +44,9 @@ def clone(tmp_path: Path) -> Path:
 
 
 def section(name: str) -> str:
-    """A section of the README."""
-    readme = (ROOT / "README.md").read_text()
-    (text,) = re.findall(rf"^## {name}\n(.*?)^## ", readme, re.DOTALL | re.MULTILINE)
+    """A section of the tour."""
+    tour = TOUR.read_text()
+    (text,) = re.findall(rf"^## {name}\n(.*?)^## ", tour, re.DOTALL | re.MULTILINE)
     return str(text)
 
 
@@ -208,7 +148,8 @@ def test_every_curl_in_the_docs_succeeds(clone: Path) -> None:
         port = int(server.url.rpartition(":")[2])
         found = [
             block
-            for page in sorted((ROOT / "docs").glob("*.md"))
+            for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+            if page != TOUR
             for block in blocks(page.read_text(), {SERVER: port})
             if "curl" in block
         ]

@@ -38,9 +38,8 @@ def sides(tmp_path_factory: pytest.TempPathFactory, sqlite_schema: Path) -> Iter
 def test_a_delivery_has_the_given_plan(sides: Sides, side: str) -> None:
     run = getattr(sides, side)
     done = run("deliver", "log", "--after", "1d", "--retry", PLAN, "--json")
-    assert done.code == 0, done.err
-    id = json.loads(done.out)["id"]
-    assert json.loads(run("deliveries", "show", id, "--json").out)["retry"] == DOCUMENT
+    id = done.document["id"]
+    assert run("deliveries", "show", id, "--json").document["retry"] == DOCUMENT
     assert WORDS in run("deliveries", "show", id).out
 
 
@@ -56,29 +55,29 @@ def test_the_output_for_a_webhook_has_the_number_of_attempts(sides: Sides, side:
 def test_a_schedule_has_the_given_plan(sides: Sides, side: str) -> None:
     run, add = getattr(sides, side), ("schedules", "add", f"by-{side}", "log", "--every", "1d")
     assert run(*add, "--retry", PLAN).code == 0
-    shown = run("schedules", "show", f"by-{side}", "--json").out
-    assert json.loads(shown)["retry"] == DOCUMENT
+    shown = run("schedules", "show", f"by-{side}", "--json").document
+    assert shown["retry"] == DOCUMENT
     assert WORDS in run("schedules", "show", f"by-{side}").out
     assert run(*add).code == 0, "an omitted plan is the default"
-    shown = run("schedules", "show", f"by-{side}", "--json").out
-    assert json.loads(shown)["retry"] is None
+    shown = run("schedules", "show", f"by-{side}", "--json").document
+    assert shown["retry"] is None
 
 
 @pytest.mark.parametrize("side", ["store", "server"])
 def test_an_endpoint_has_the_given_plan_until_it_is_removed(sides: Sides, side: str) -> None:
     run, name = getattr(sides, side), f"by-{side}"
     assert run("endpoints", "add", name, "http://127.0.0.1:9/", "--retry", "none").code == 0
-    assert json.loads(run("endpoints", "show", name, "--json").out)["retry"] == {"type": "none"}
+    assert run("endpoints", "show", name, "--json").document["retry"] == {"type": "none"}
     edited = run("endpoints", "edit", name, "--retry", PLAN, "--json")
-    assert json.loads(edited.out)["retry"] == DOCUMENT
+    assert edited.document["retry"] == DOCUMENT
     assert WORDS in run("endpoints", "show", name).out
     taken = run("endpoints", "edit", name, "--default-retry", "--json")
-    assert json.loads(taken.out)["retry"] == PRESET
+    assert taken.document["retry"] == PRESET
 
 
 def test_plans_are_exported_and_imported_as_the_same_document(sides: Sides) -> None:
     done = sides.store("deliver", "log", "--after", "1d", "--retry", PLAN, "--json")
-    id = json.loads(done.out)["id"]
+    id = done.document["id"]
     lines = [json.loads(line) for line in sides.store("export").out.splitlines()]
     (found,) = [each for each in lines if each.get("id") == id]
     assert found["retry"] == DOCUMENT

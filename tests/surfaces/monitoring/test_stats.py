@@ -33,6 +33,22 @@ async def test_a_series_has_counts_for_each_interval(sqlite_home: Home) -> None:
     assert len(lines) >= 10
 
 
+@pytest.mark.requirement("F11")
+async def test_a_series_is_of_one_target_or_schedule(home: Home) -> None:
+    await home.deliver("log")
+    for flags in (("--target", "log"), ("--schedule", "none")):
+        points = home.json("stats", "--series", "--since", "10m", *flags)["points"]
+        # Only outcomes are counted by target and schedule.
+        assert {each["accepted"] for each in points} == {0}
+    for flags, field in (
+        (("--target", "log"), "series"),
+        (("--series", "--target", "log", "--schedule", "none"), "schedule"),
+        (("--series", "--target", ""), "target"),
+    ):
+        done = home.duly("stats", *flags)
+        assert (done.returncode, done.stderr.startswith(f"error: {field}: ")) == (2, True)
+
+
 @pytest.mark.parametrize("since", ["soon", "2026-11-15T09:00", "9999-01-01T00:00Z"])
 async def test_an_invalid_since_is_code_2(sqlite_home: Home, since: str) -> None:
     await sqlite_home.deliver("log")

@@ -324,7 +324,7 @@ def test_a_webhook_is_watched_to_its_end_through_the_server(sides: Sides) -> Non
         ours = sides.store("send", url, "--data", "[1]", "--watch", "--json")
         theirs = sides.server("send", url, "--data", "[1]", "--watch", "--json")
     assert ours.plain()[:2] == theirs.plain()[:2]
-    assert json.loads(theirs.out)["state"] == "completed"
+    assert theirs.document["state"] == "completed"
     assert "attempt 1: status 200" in theirs.err
     assert len(requests) == 4, "two requests, each with its key"
 

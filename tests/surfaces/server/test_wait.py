@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,32 +23,45 @@ pytestmark = pytest.mark.requirement("D14")
 def forwarded(port: int, to: str) -> Iterator[None]:
     """Forward connections on the port to a PostgreSQL."""
     parts = urlsplit(to)
-    with socket.create_server(("127.0.0.1", port)) as server:
+    threads: list[threading.Thread] = []
+    opened: list[socket.socket] = []
 
-        def pump(source: socket.socket, sink: socket.socket) -> None:
-            try:
-                while data := source.recv(65536):
-                    sink.sendall(data)
-                sink.shutdown(socket.SHUT_WR)
-            except OSError:
-                pass
+    def start(work: Callable[..., None], *args: socket.socket) -> None:
+        threads.append(threading.Thread(target=work, args=args))
+        threads[-1].start()
 
-        def accept() -> None:
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    def accept(server: socket.socket) -> None:
+        with suppress(OSError):
             while True:
-                try:
-                    ours, _ = server.accept()
-                except OSError:
-                    return
+                ours, _ = server.accept()
+                opened.append(ours)
                 theirs = socket.create_connection((parts.hostname or "", parts.port or 5432))
-                for pair in ((ours, theirs), (theirs, ours)):
-                    threading.Thread(target=pump, args=pair, daemon=True).start()
+                opened.append(theirs)
+                start(pump, ours, theirs)
+                start(pump, theirs, ours)
 
-        threading.Thread(target=accept, daemon=True).start()
-        yield
-        server.shutdown(socket.SHUT_RDWR)
+    with socket.create_server(("127.0.0.1", port)) as server:
+        start(accept, server)
+        try:
+            yield
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            threads[0].join()
+            for each in opened:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join()
+            for each in opened:
+                each.close()
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_it_waits_for_a_postgres_that_starts_later(postgres_url: str, sqlite_home: Home) -> None:
     parts, port = urlsplit(postgres_url), free_port()
     place = parts.netloc.rpartition("@")
