@@ -15,6 +15,7 @@ from benchmarks.api.callers import flood, post_request, trickle
 from benchmarks.api.lists import lists
 from benchmarks.api.overload import overload
 from benchmarks.api.servers import running
+from benchmarks.latency import cpu_seconds
 from benchmarks.places import folder, fresh, server
 from benchmarks.windows import typical_p99
 
@@ -30,7 +31,7 @@ MANY = post_request(
 
 async def measured(kind: str, seconds: float, rounds: int) -> None:
     """Print the results of one store."""
-    single, echoed, bulk, waits = [], [], [], []
+    single, echoed, bulk, waits, costs = [], [], [], [], []
     with server() as postgres, folder() as place:
         for _ in range(rounds):
             with running("benchmarks.api.echo") as echo:
@@ -41,12 +42,16 @@ async def measured(kind: str, seconds: float, rounds: int) -> None:
                 url = served.url
                 await flood(url, NOW, 4, 1)
                 waits += await trickle(url, NOW, RATE, 2 * seconds)
+                before = cpu_seconds(served.number)
                 single.append(await flood(url, LATER, CALLERS, seconds))
+                costs.append((cpu_seconds(served.number) - before) / (single[-1] * seconds))
                 bulk.append(BULK * await flood(url, MANY, BULK_CALLERS, seconds))
     limit = median(echoed)
     print(
         f"{kind}: {CALLERS} callers {median(single):,.0f}/s (wanted: 3,000), an echo "
-        f"{limit:,.0f}/s: {median(single) / limit:.0%}; p99 at {RATE}/s with a working engine "
+        f"{limit:,.0f}/s: {median(single) / limit:.0%}, "
+        f"{median(costs) * 1e6:.0f} µs of the server's CPU each; "
+        f"p99 at {RATE}/s with a working engine "
         f"{typical_p99(waits) * 1000:.1f} ms (wanted: 20); bulk {median(bulk):,.0f}/s "
         "(wanted: 30,000)"
     )
