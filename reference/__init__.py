@@ -1,0 +1,1 @@
+"""Makes the reference pages of the documentation from the code, when the site is built."""
