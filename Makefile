@@ -9,20 +9,25 @@ compile := .venv-lock/bin/uv pip compile --quiet --no-config --upgrade --univers
 served := .venv/.served-with-$(notdir $(PYTHON))
 installed := .venv/.installed-with-$(notdir $(PYTHON))
 
-.PHONY: serve test test-long clients lint format check install lock clean
+.PHONY: serve browser test test-long clients docs lint lint-dashboard format check install lock clean
 
 serve: $(served)
 	.venv/bin/duly serve duly_birthday:app
 
-test: $(installed)
+test: $(installed) browser
 	@# Hundreds of processes are started; none of them should have to compile first.
 	@.venv/bin/python -m compileall -q src birthday tests
 	@# pytest compiles tests in a way of its own: here once, not once in each of its processes.
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --collect-only --quiet >/dev/null || true
 	.venv/bin/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not long and not clients"
 
+# A browser and what checks pages in it; without them a message, and in CI a failure.
+browser: $(installed)
+	@.venv/bin/python -m tests.support.chromium
+	@.venv/bin/python -m tests.support.axe
+
 # Tests that take long and that few changes break: mutants, kills, long walks, long loads.
-test-long: $(installed)
+test-long: $(installed) browser
 	.venv/bin/pytest --numprocesses 4 --no-loadscope-reorder -m long
 
 # Clients in TypeScript, generated from the API's description: the only thing that needs npm.
@@ -33,14 +38,34 @@ clients: $(installed)
 	}
 	.venv/bin/pytest -m clients tests/surfaces/remote/test_generated_clients.py
 
+# The documentation as a site, in site/.
+docs: $(installed)
+	@# Without --quiet, which hides warnings from --strict too.
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
+	@echo "open site/index.html"
+
 lint: $(installed)
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory lint-dashboard; \
+	else echo "npm is not installed: the dashboard's types are not checked" >&2; fi
+
+# The types and the format of the dashboard's modules; only this and the clients need npm.
+static := src/duly/surfaces/dashboard/static
+node := .venv/node/node_modules/.bin
+lint-dashboard: $(node)/tsc
+	$(node)/tsc -p $(static)/jsconfig.json
+	$(node)/prettier --log-level warn --print-width 110 --check "$(static)/**/*.js"
+
+$(node)/tsc:
+	@npm install --silent --no-fund --no-audit --prefix .venv/node typescript@5.9.3 prettier@3.9.10
 
 format: $(installed)
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
+	@if test -e $(node)/prettier; then \
+		$(node)/prettier --log-level warn --print-width 110 --write "$(static)/**/*.js"; fi
 
 check: lint test
 
@@ -73,5 +98,5 @@ lock:
 	rm -rf .venv-lock
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
 	find src birthday tests -name __pycache__ -type d -prune -exec rm -rf {} +
