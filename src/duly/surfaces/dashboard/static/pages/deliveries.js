@@ -24,7 +24,9 @@ export function render() {
   }));
   /** @type {ReturnType<typeof listOf<Delivery>>} */
   const list = listOf("deliveries", () => ({ ...filter.value, payloads: false }));
-  const { items, load } = list;
+  const { items } = list;
+  const { tabs, read } = stateTabs(filter, list);
+  const load = async () => void (await Promise.all([list.load(), read()]));
   const chosen = selectionOf(items, (each) => each.id);
   const search = (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -52,7 +54,7 @@ export function render() {
         placeholder="target:email stream:orders tag:vip reason:timeout, or any text in the payload or error"
       />
     </form>
-    ${stateTabs(filter, list)}
+    ${tabs}
     ${listCard({
       label: "Deliveries",
       list,

@@ -2,6 +2,7 @@
 
 import { get } from "../lib/api.js";
 import { count } from "../lib/format.js";
+import { keepFresh } from "../lib/live.js";
 import { link } from "../lib/router.js";
 import { writeSearch } from "../lib/search.js";
 import { effect, html, signal, untracked } from "../lib/view.js";
@@ -9,12 +10,13 @@ import { effect, html, signal, untracked } from "../lib/view.js";
 /** @typedef {import("../lib/types.js").DeliveryCounts} DeliveryCounts */
 /** @typedef {Record<string, string>} Filter */
 
+/** Counting costs the store far more than the list does, so it is read less often. */
+const EVERY = 10;
 const STATES = ["", "pending", "processing", "completed", "dead", "cancelled"];
 
 /**
- * Tabs that choose the state; the counts are read again whenever the list was.
- * @param {{ value: Filter }} filter
- * @param {{ items: { value: unknown[] }, isLoaded: { value: boolean } }} list
+ * Tabs that choose the state, and what reads their counts again after deliveries were moved.
+ * @param {{ value: Filter }} filter @param {{ isLoaded: { value: boolean } }} list
  */
 export function stateTabs(filter, list) {
   const counts = signal(/** @type {DeliveryCounts | null} */ (null));
@@ -24,10 +26,10 @@ export function stateTabs(filter, list) {
     if (filter.value === wanted) counts.value = /** @type {DeliveryCounts | null} */ (found);
   };
   effect(() => {
-    void list.items.value;
     if (list.isLoaded.value) untracked(() => void read());
   });
-  return html`<nav class="tabs" aria-label="States">
+  keepFresh(() => list.isLoaded.value && read(), EVERY);
+  const tabs = html`<nav class="tabs" aria-label="States">
     ${STATES.map(
       (state) =>
         html`<a
@@ -37,6 +39,7 @@ export function stateTabs(filter, list) {
         >`,
     )}
   </nav>`;
+  return { tabs, read };
 }
 
 /** What was typed, without the state. @param {Filter} filter @returns {Filter} */
