@@ -1,9 +1,10 @@
 """Lists and figures follow the store, unless they are paused or rows are selected."""
 
+import asyncio
 import re
 
 import pytest
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.sample_store import DAY
@@ -21,7 +22,7 @@ async def read_again(tab: Tab) -> None:
     """Let the page read its data twice: the first answer is shown when the second one arrives."""
     for _ in range(2):
         async with tab.page.expect_response("**/v1/**"):
-            await tab.page.clock.run_for(11_000)
+            await tab.page.clock.run_for(31_000)
 
 
 async def assert_not_read_again(tab: Tab) -> None:
@@ -60,6 +61,25 @@ async def test_nothing_changes_while_it_is_paused(tab: Tab, dashboard: Dashboard
     await tab.click("Resume")
     await read_again(tab)
     await expect(rows(tab)).to_have_count(1)
+
+
+async def test_a_list_that_took_long_is_read_again_later(tab: Tab) -> None:
+    """It takes half a second, so ten seconds pass before the next one, not three."""
+    held: asyncio.Queue[Route] = asyncio.Queue()
+    await tab.page.clock.install()
+    await tab.open("endpoints")
+    await tab.page.route("**/v1/endpoints?*", held.put)
+    await tab.page.clock.run_for(3500)
+    answer = await held.get()
+    await tab.page.clock.run_for(500)
+    async with tab.page.expect_response("**/v1/endpoints?*"):
+        await answer.fulfill(json={"items": [], "next": None})
+    await tab.see("No endpoints yet")
+    await tab.page.clock.run_for(9000)
+    assert held.empty()
+    await tab.page.clock.run_for(31_000)
+    await (await held.get()).abort()
+    tab.expected.append("ERR_FAILED")
 
 
 async def test_the_list_does_not_move_while_rows_are_selected(

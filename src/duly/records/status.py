@@ -22,6 +22,14 @@ class BacklogStatus(msgspec.Struct, frozen=True):
     seconds_left: float | None = None
 
 
+def draining(count: int, oldest: datetime, drained: int, seconds: float) -> BacklogStatus:
+    """Late deliveries of which some were drained within some seconds."""
+    if drained <= 0 or seconds <= 0:
+        return BacklogStatus(count, oldest)
+    rate = drained / seconds
+    return BacklogStatus(count, oldest, round(rate, 1), round(count / rate, 1))
+
+
 class NamespaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a namespace; no count is higher than `counted_up_to`.
 

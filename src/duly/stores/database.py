@@ -10,7 +10,8 @@ Row = Sequence[Any]
 NamedRow = Mapping[str, Any]
 Channel = Literal["claim", "settle", "plan", "batch", "any"]
 """`claim` and `settle` run at the same time and have a connection each; the others share a pool.
-`plan` has the same query planner settings as these two. `batch` is for a transaction in which
+`plan` has the same query planner settings as these two, with which an index is read in its order,
+also on a table that was never analyzed. `batch` is for a transaction in which
 a caller's code runs."""
 
 

@@ -13,6 +13,7 @@ from duly.domain.events import Event, RecoveryBegan, RecoveryEnded, RecoveryGoes
 from duly.domain.time.rules import cron
 from duly.engine.monitoring.backlog import (
     LOOK_SECONDS,
+    REST,
     WHILE_RECOVERING,
     Backlog,
     BacklogStatus,
@@ -58,6 +59,20 @@ async def late_app(cluster: Cluster, many: int) -> tuple[App, Watch]:
     cluster.clock.advance(DAY)
     numbers = await app.store.targets.numbers(["work"], create=True)
     return app, Watch(app, numbers.values())
+
+
+async def test_a_count_that_takes_long_is_made_rarely(any_cluster: Cluster) -> None:
+    app, watch = await late_app(any_cluster, 3)
+    count = app.store.agenda.late_work
+
+    class Slow:
+        async def late_work(self, *given: Any) -> Any:
+            any_cluster.clock.advance(2)
+            return await count(*given)
+
+    watch.backlog._agenda = Slow()  # type: ignore[assignment]
+    await watch.look()
+    assert watch.pause == 2 * REST
 
 
 async def drain(app: App, many: int, watch: Watch) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from duly.domain.events import RecoveryBegan, RecoveryEnded, RecoveryGoesOn
 from duly.engine.loops import Pause, YieldOnce
 from duly.engine.targets.directory import TargetDirectory
 from duly.ports import Agenda, Clock, Emit, LateWork
-from duly.records.status import BacklogStatus
+from duly.records.status import BacklogStatus, draining
 
 LOOK_SECONDS = 5.0
 WHILE_RECOVERING = Pause(1.0)
+REST = 50
+"""A count takes long on a large backlog; it is made again after this many times as long."""
 REPORT_SECONDS = 30.0
 LOOKS = 5
 """The most reads in one tick, if claims come in between."""
@@ -67,6 +69,7 @@ class Backlog:
 
     async def tick(self) -> Pause:
         """Report when late work begins, goes on and ends."""
+        began = self._clock.monotonic()
         late = await self._look()
         now = self._clock.monotonic()
         if late is None:
@@ -77,9 +80,11 @@ class Backlog:
             running = self._attempts.running
             self._begun_before = self._attempts.begun - running
             self._emit(RecoveryBegan(deliveries=late.count + running, oldest=late.oldest))
-        self.recovering = self._measured(late.count, late.oldest, now)
+        first_at, first_count = self._began
+        drained = first_count - late.count
+        self.recovering = draining(late.count, late.oldest, drained, now - first_at)
         self._report_progress(self.recovering, now)
-        return WHILE_RECOVERING
+        return Pause(max(WHILE_RECOVERING.seconds, (now - began) * REST))
 
     async def _look(self) -> LateWork | None:
         looks = 0
@@ -93,14 +98,6 @@ class Backlog:
                 await YieldOnce()
                 return late
             # What was claimed during the read would be counted twice, or not at all.
-
-    def _measured(self, count: int, oldest: datetime, now: float) -> BacklogStatus:
-        began, first_count = self._began
-        drained, seconds = first_count - count, now - began
-        if drained <= 0 or seconds <= 0:
-            return BacklogStatus(count, oldest)
-        rate = drained / seconds
-        return BacklogStatus(count, oldest, round(rate, 1), round(count / rate, 1))
 
     def _report_progress(self, recovering: BacklogStatus, now: float) -> None:
         if now - self._reported_at >= REPORT_SECONDS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from contextvars import Context
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,16 +11,15 @@ from duly.domain import checks
 from duly.domain.monitoring.failure_stats import DAY
 from duly.domain.monitoring.part_counts import checked_part
 from duly.domain.monitoring.rollups import HOUR, MINUTE, NOTHING, checked_span, filled, plus
-from duly.errors import StoreUnavailable
 from duly.ports import Clock, Store
 from duly.records.delivery import Delivery, ExplainedDelivery, listed
 from duly.records.stats import FailureStats, Series
 from duly.records.status import NamespaceStatus, Overview, Status, Top
 from duly.services.monitoring.live import Live
+from duly.services.monitoring.recovering import Recovering
+from duly.services.monitoring.shared_read import SharedRead
 from duly.services.monitoring.status import status, top
 
-FRESH_SECONDS = 1.0
-"""How long a status is cached."""
 SOON_ENOUGH = 5.0
 """The timeout for callers with a timeout of their own: Prometheus has ten seconds."""
 FLUSH_SECONDS = 0.3
@@ -42,9 +40,8 @@ class Monitoring:
         self._clock = clock
         self._grace = grace
         self._flush = flush
-        self._seen: NamespaceStatus | None = None
-        self._seen_at = float("-inf")
-        self._looking: asyncio.Task[NamespaceStatus] | None = None
+        self._look = SharedRead(lambda: store.status.look(grace), clock)
+        self._recovering = Recovering(store.agenda, clock, grace)
         self._flushing: asyncio.Task[object] | None = None
 
     async def __call__(self, since: datetime | timedelta | float = DAY) -> FailureStats:
@@ -56,35 +53,19 @@ class Monitoring:
         return await self._store.failure_stats.stats(since)
 
     async def namespace_status(self, within: float | None = None) -> NamespaceStatus:
-        """The counts of the namespace, read at most once a second however many callers ask.
+        """The counts of the namespace, in a read that all callers share.
 
-        Concurrent callers share the result or the error. StoreUnavailable also if it takes longer
-        than `within` seconds.
+        StoreUnavailable also if it takes longer than `within` seconds.
         """
-        if self._seen is not None and self._clock.monotonic() - self._seen_at < FRESH_SECONDS:
-            return self._seen
-        if self._looking is None or self._looking.done():
-            # Others share the result, so it must not be read in this caller's transaction.
-            look = self._look()
-            self._looking = asyncio.get_running_loop().create_task(look, context=Context())
-            self._looking.add_done_callback(_retrieve_error)
-        looking = self._looking
-        done, _ = await asyncio.wait((looking,), timeout=within)
-        if not done:
-            raise StoreUnavailable(f"the store has not answered within {within:g} s")
-        return looking.result()
-
-    async def _look(self) -> NamespaceStatus:
-        found = await self._store.status.look(self._grace)
-        self._seen, self._seen_at = found, self._clock.monotonic()
-        return found
+        return await self._look(within)
 
     async def status(self) -> Status:
         """Workers, late deliveries and how fast they drain, and what is planned next.
 
-        While something is late this takes a second, to measure how fast it drains.
+        The first one while something is late takes a second, to measure how fast it drains.
         """
-        return await status(self._store, self._clock, self._grace)
+        now = await self._look(age=0)
+        return await status(self._store, now, await self._recovering())
 
     async def overview(self) -> Overview:
         """The status now, and the counts of the last hour."""
@@ -147,9 +128,3 @@ class Monitoring:
         await asyncio.wait({self._flushing}, timeout=FLUSH_SECONDS)
         if self._flushing.done():
             self._flushing.result()
-
-
-def _retrieve_error(looking: asyncio.Task[NamespaceStatus]) -> None:
-    """Retrieve the error: if all callers timed out, asyncio would warn that nobody did."""
-    if not looking.cancelled():
-        looking.exception()

@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 from duly.domain.monitoring.rollups import MINUTE
 from duly.domain.time.zones import zone_data_version
-from duly.ports import Clock, Store
+from duly.ports import Store
 from duly.records.stats import Point
 from duly.records.status import BacklogStatus, NamespaceStatus, Status, Top
 from duly.records.worker import Worker
 
-SAMPLE_SECONDS = 1.0
 
-
-async def status(store: Store, clock: Clock, grace: timedelta) -> Status:
+async def status(store: Store, now: NamespaceStatus, recovering: BacklogStatus | None) -> Status:
     """Workers, late deliveries and how fast they drain, and what is planned next."""
-    found = await store.status.look(grace)
-    pending = found.due + found.upcoming + await store.status.behind()
+    pending = now.due + now.upcoming + await store.status.behind()
     return Status(
         store="sqlite" if store.single_owner else "postgresql",
-        workers=found.workers,
-        pending=min(pending, found.counted_up_to),
-        processing=found.processing,
-        dead=found.dead,
-        counted_up_to=found.counted_up_to,
-        recovering=await recovering(store, clock, grace),
+        workers=now.workers,
+        pending=min(pending, now.counted_up_to),
+        processing=now.processing,
+        dead=now.dead,
+        counted_up_to=now.counted_up_to,
+        recovering=recovering,
         next_planned_at=await store.plans.next_at([]),
-        planner_lag=found.planner_lag,
+        planner_lag=now.planner_lag,
         zones=zone_data_version(),
     )
-
-
-async def recovering(store: Store, clock: Clock, grace: timedelta) -> BacklogStatus | None:
-    """Late deliveries, counted twice to measure how fast they drain."""
-    first, began = await store.agenda.late_work(grace), clock.monotonic()
-    if first is None:
-        return None
-    await clock.sleep(SAMPLE_SECONDS)
-    second, seconds = await store.agenda.late_work(grace), clock.monotonic() - began
-    if second is None:
-        return None
-    drained = first.count - second.count
-    if drained <= 0 or seconds <= 0:
-        return BacklogStatus(second.count, second.oldest)
-    rate = drained / seconds
-    return BacklogStatus(second.count, second.oldest, round(rate, 1), round(second.count / rate, 1))
 
 
 def top(now: NamespaceStatus, minutes: Sequence[Point], workers: Sequence[Worker]) -> Top:

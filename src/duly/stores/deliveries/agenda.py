@@ -45,7 +45,7 @@ class Agenda:
         """How many lanes, of these targets or all, are due for longer than `grace` and not held."""
         rows = await self._database.fetch_named(
             "agenda.late_work",
-            "any",
+            "plan",
             served=self._served,
             grace=grace.total_seconds(),
             targets=None if targets is None else list(targets),

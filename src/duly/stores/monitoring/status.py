@@ -63,6 +63,7 @@ class StatusReader:
     async def _backlog(self, grace: timedelta) -> Sequence[NamedRow]:
         return await self._database.fetch_named(
             "agenda.backlog",
+            "plan",
             namespace=self._namespace,
             grace=grace.total_seconds(),
             most=COUNTED_UP_TO,

@@ -51,12 +51,15 @@ from (select * from coming union select * from passed) p cross join lateral (
 
 -- name: poison_candidates
 -- Unfinished deliveries whose workers died while they held them, as listed by `duly dead poison`.
-with crashed as materialized (
-    select d.id::text as id, t.name as target, a.crashes, d.attempt
-    from duly.agenda a
-    join duly.deliveries d on d.id = a.delivery
+with lost as materialized (
+    -- In the order of the index: without it, a table that was never analyzed is read as a whole.
+    select delivery, crashes from duly.agenda where crashes > 0 order by crashes desc limit :most
+), crashed as materialized (
+    select d.id::text as id, t.name as target, l.crashes, d.attempt from lost l
+    cross join lateral (
+        select id, target, attempt from duly.deliveries where id = l.delivery offset 0
+    ) d
     join duly.targets t on t.id = d.target and t.namespace = :namespace
-    where a.crashes > 0 limit :most
 )
 select id, target, crashes, attempt, (select count(*) from crashed) as count
 from crashed order by crashes desc, id limit :limit;

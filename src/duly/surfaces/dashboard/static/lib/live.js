@@ -47,18 +47,27 @@ export function update(shown, found) {
   if (JSON.stringify(shown.current) !== JSON.stringify(found)) shown.value = found;
 }
 
+/** A refresh that took long is repeated later, so that dashboards leave a busy server alone. */
+const REST = 20;
+const LONGEST_MS = 30_000;
+
 /**
  * Call a function now, and every few seconds while the page is visible, not paused and has no
  * selection.
  * @param {() => unknown} refresh @param {number} [every] seconds
  */
 export function keepFresh(refresh, every = 3) {
-  let last = Date.now();
-  untracked(() => void refresh());
+  let due = 0;
+  const run = async () => {
+    const began = Date.now();
+    due = began + LONGEST_MS;
+    await refresh();
+    const rest = Math.min((Date.now() - began) * REST, LONGEST_MS);
+    due = Math.max(began + every * 1000, Date.now() + rest);
+  };
+  untracked(() => void run());
   const timer = setInterval(() => {
-    if (document.hidden || isPaused.value || isHeld.value || Date.now() - last < every * 1000) return;
-    last = Date.now();
-    void refresh();
+    if (!document.hidden && !isPaused.value && !isHeld.value && Date.now() >= due) void run();
   }, 500);
   onDispose(() => clearInterval(timer));
 }
