@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 
 from duly.ports import Agenda, Clock, LateWork
 from duly.records.status import BacklogStatus, draining
+from duly.services.monitoring.shared_read import SharedRead
 
 SAMPLE_SECONDS = 1.0
 """The least time between two counts that are compared."""
@@ -23,17 +23,17 @@ class Recovering:
         self._agenda = agenda
         self._clock = clock
         self._grace = grace
-        self._lock = asyncio.Lock()
+        self._shared = SharedRead(self._compare, clock, rest=0)
         self._found: BacklogStatus | None = None
-        self._fresh_until = float("-inf")
+        self._took, self._fresh_until = 0.0, float("-inf")
         self._counted: tuple[float, LateWork] | None = None
 
     async def __call__(self) -> BacklogStatus | None:
         """Late deliveries, and their rate since the count before; None if there are none."""
-        async with self._lock:
-            if self._clock.monotonic() >= self._fresh_until:
-                self._found = await self._compare()
-            return self._found
+        if self._clock.monotonic() >= self._fresh_until:
+            self._found = await self._shared(age=0)
+            self._fresh_until = self._clock.monotonic() + self._took * REST
+        return self._found
 
     async def _compare(self) -> BacklogStatus | None:
         before = self._counted
@@ -53,6 +53,6 @@ class Recovering:
         began = self._clock.monotonic()
         late = await self._agenda.late_work(self._grace)
         now = self._clock.monotonic()
-        self._fresh_until = now + (now - began) * REST
+        self._took = now - began
         self._counted = None if late is None else (now, late)
         return self._counted

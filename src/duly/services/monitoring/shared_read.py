@@ -21,9 +21,12 @@ T = TypeVar("T")
 class SharedRead(Generic[T]):
     """Reads for at most a tenth of the time, however many callers ask."""
 
-    def __init__(self, read: Callable[[], Coroutine[Any, Any, T]], clock: Clock) -> None:
+    def __init__(
+        self, read: Callable[[], Coroutine[Any, Any, T]], clock: Clock, *, rest: float = REST
+    ) -> None:
         self._read = read
         self._clock = clock
+        self._rest = rest
         self._read_at, self._took = float("-inf"), 0.0
         self._reading: asyncio.Task[T] | None = None
 
@@ -49,7 +52,7 @@ class SharedRead(Generic[T]):
             return False
         if reading.cancelled() or reading.exception() is not None:
             return True
-        return self._clock.monotonic() - self._read_at >= max(age, self._took * REST)
+        return self._clock.monotonic() - self._read_at >= max(age, self._took * self._rest)
 
     async def _look(self) -> T:
         began = self._clock.monotonic()
