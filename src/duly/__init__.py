@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from duly.records.retry_plan import no_retry
     from duly.records.state import State
     from duly.services.namespace import Namespace
-    from duly.transports.handlers.registry import HandledDelivery as Delivery
+    from duly.transports.handlers.handled_delivery import HandledDelivery as Delivery
 
 __all__ = [
     "DELIVERY_ID",
@@ -96,7 +96,7 @@ HOMES = {
     "duly.records.retry_plan": ("no_retry",),
     "duly.records.state": ("State",),
     "duly.services.namespace": ("Namespace",),
-    "duly.transports.handlers.registry": ("Delivery",),
+    "duly.transports.handlers.handled_delivery": ("Delivery",),
 }
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 NAMES_THERE = {"Delivery": "HandledDelivery", "DeliveryRecord": "Delivery"}

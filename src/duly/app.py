@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from importlib import import_module
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Concatenate, TypeVar, Unpack, overload
 
 from duly.composition import parts_for
 from duly.domain import checks
 from duly.domain.time.rules import Rule
 from duly.failpoints import arm_from
+from duly.handlers import Given, Handler, Payload, Registering, Result
 from duly.ports import Chance, Clock
 from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import DeclaredSchedule, ScheduleKeywords
@@ -20,6 +21,7 @@ from duly.settings import Keywords, load
 from duly.stores.postgres.connections import Connect
 from duly.system import SystemChance, SystemClock
 from duly.transports.handlers.functions import own_name
+from duly.transports.handlers.handled_delivery import HandledDelivery
 from duly.working import Working
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -53,7 +55,17 @@ class App(Working):
         self.routes: list[Any] = []
 
     @overload
-    def handler(self, function: Function, /) -> Function: ...
+    def handler(
+        self, function: Callable[[HandledDelivery[Payload]], Result], /
+    ) -> Handler[[HandledDelivery[Payload]], [Payload], Result]: ...
+
+    @overload
+    def handler(
+        self, function: Callable[Concatenate[HandledDelivery[Any], Given], Result], /
+    ) -> Handler[Concatenate[HandledDelivery[Any], Given], Given, Result]: ...
+
+    @overload
+    def handler(self, function: Callable[Given, Result], /) -> Handler[Given, Given, Result]: ...
 
     @overload
     def handler(
@@ -62,28 +74,35 @@ class App(Working):
         *,
         retry: RetryPlan | None = None,
         timeout: float | None = None,
-    ) -> Callable[[Function], Function]: ...
+    ) -> Registering: ...
 
     def handler(
         self, name: Any = None, *, retry: RetryPlan | None = None, timeout: float | None = None
     ) -> Any:
-        """Register a function as the target `name`; it is called with the delivery.
+        """Register a function as the target `name`.
+
+        Its parameters get the members of the payload with their names, decoded by their types. One
+        that is annotated `duly.Delivery` gets the delivery, and so does one without a type that is
+        alone or named `delivery`. The function is delivered by `function.deliver(...)`, and stays
+        callable.
 
         `retry` is the plan for failed attempts, `timeout` the seconds an attempt may take
         (300 by default). Plain functions run in threads. Without a name, as with `@app.handler`
         alone, the target is the function's module and name: `shop.weekly`.
         """
 
-        def register(function: Function) -> Function:
-            self.handlers.add(name or own_name(function), function, retry, timeout)
-            return function
+        def register(function: Any) -> Any:
+            if isinstance(function, Handler):
+                function = function.function
+            added = self.handlers.add(name or own_name(function), function, retry, timeout)
+            return Handler(self, added.name, added.style, function)
 
         if callable(name):
             function, name = name, None
             return register(function)
         if name is not None:
             checks.checked_name("handler", name)
-        return register
+        return Registering(register)
 
     def asgi(
         self,

@@ -47,7 +47,7 @@ from duly.records.schedule import (
 from duly.records.stats import FailureStats, Series
 from duly.records.status import Overview, Status, Top
 from duly.records.stream import OnFailure, Stream, StreamState
-from duly.records.target import Target
+from duly.records.target import HandlerTarget, Target
 from duly.records.worker import Worker
 from duly.services.deliveries.intake import Item
 
@@ -255,7 +255,7 @@ class Stats(Protocol):
         until: datetime | None = None,
         step: timedelta | float = MINUTE,
         *,
-        target: str | None = None,
+        target: str | HandlerTarget | None = None,
         schedule: str | None = None,
     ) -> Series: ...
     async def overview(self) -> Overview: ...

@@ -96,12 +96,6 @@ def test_a_bad_registration_is_refused(
     assert refused.value.field == field
 
 
-def test_a_handler_without_an_argument_is_refused(sqlite_url: str) -> None:
-    app = App(sqlite_url, environment={})
-    with pytest.raises(duly.InvalidInput, match="takes no argument; it is given the delivery"):
-        app.handler("work")(lambda: None)
-
-
 @pytest.mark.requirement("D14")
 @pytest.mark.parametrize(
     ("settings", "field", "remedy"),

@@ -12,6 +12,7 @@ from duly.domain.monitoring.rollups import HOUR, MINUTE
 from duly.records.delivery import Delivery, ExplainedDelivery
 from duly.records.stats import FailureStats, Series
 from duly.records.status import Overview, Status, Top
+from duly.records.target import HandlerTarget
 
 
 class Stats:
@@ -34,14 +35,15 @@ class Stats:
         until: datetime | None = None,
         step: timedelta | float = MINUTE,
         *,
-        target: str | None = None,
+        target: str | HandlerTarget | None = None,
         schedule: str | None = None,
     ) -> Series:
         """Counts since a moment, or for a duration before `until`, in steps of whole minutes.
 
         With `target` or `schedule`, only the outcomes of its deliveries.
         """
-        part = {"target": target, "schedule": schedule}
+        named = target.name if isinstance(target, HandlerTarget) else target
+        part = {"target": named, "schedule": schedule}
         query = _from(since) | {"until": until, "step": _seconds(step)} | part
         return await self._requester.get(Series, "stats", "series", **query)
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from duly.client.problems import Missing
-from duly.domain.checks import checked_name
+from duly.domain.checks import checked_handler
 from duly.domain.deliveries.payloads import payload_bytes
 from duly.errors import InvalidInput
 from duly.records.target import EndpointTarget, Target, Webhook
@@ -33,7 +33,7 @@ def destination(target: Target) -> str | dict[str, Any]:
             }
         case EndpointTarget():
             return {"endpoint": target.name}
-    return checked_name("target", target)
+    return checked_handler("target", target)
 
 
 def refusal(target: Target, error: InvalidInput) -> Exception:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from duly.errors import InvalidInput, quoted
 from duly.records.delivery import LEAST_PRIORITY, MOST_PRIORITY
+from duly.records.target import HandlerTarget
 
 KEY_LIMIT = 255
 TAGS_LIMIT = 20
@@ -49,6 +50,11 @@ def checked_name(field: str, value: object) -> str:
     if not isinstance(value, str):
         raise _invalid_name(field, value)
     return _valid_name(field, value)
+
+
+def checked_handler(field: str, value: object) -> str:
+    """The name of a handler, given by name or as the handler itself."""
+    return checked_name(field, value.name if isinstance(value, HandlerTarget) else value)
 
 
 def _invalid_name(field: str, value: object) -> InvalidInput:

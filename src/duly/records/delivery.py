@@ -14,7 +14,7 @@ from duly.records.attempt import Attempt, HistoryEntry, Step, Transition
 from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
 from duly.records.stream import OnFailure
-from duly.records.target import GivenTarget
+from duly.records.target import GivenTarget, HandlerTarget
 
 LEAST_PRIORITY, DEFAULT_PRIORITY, MOST_PRIORITY = 1, 5, 9
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -192,7 +192,7 @@ class FilterKeywords(TypedDict, total=False):
 
     id: str | None
     state: State | str | None
-    target: str | None
+    target: str | HandlerTarget | None
     tag: str | None
     key: str | None
     stream: str | None

@@ -78,8 +78,14 @@ class EndpointTarget(msgspec.Struct, frozen=True):
         return PREFIX + self.name
 
 
-Target = str | Webhook | EndpointTarget
-"""A handler's name, a webhook, or an endpoint."""
+class HandlerTarget:
+    """A handler as the target of deliveries and schedules, in place of its name."""
+
+    name: str
+
+
+Target = str | Webhook | EndpointTarget | HandlerTarget
+"""A handler or its name, a webhook, or an endpoint."""
 
 
 class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -17,7 +17,7 @@ from duly.ports import Chance, Clock, Message, Store, Transaction
 from duly.records.delivery import Accepted, DeliveryKeywords
 from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import DeclaredSchedule
-from duly.records.target import Target, Webhook
+from duly.records.target import HandlerTarget, Target, Webhook
 from duly.services.access.audit import Audit
 from duly.services.access.idempotency import IdempotentRequests
 from duly.services.access.keys import Keys
@@ -135,7 +135,7 @@ class Namespace:
         """The same namespace, with this `actor` in the audit trail."""
         return Namespace(self._shared, actor)
 
-    def expect(self, *names: str) -> None:
+    def expect(self, *names: str | HandlerTarget) -> None:
         """Accept deliveries for handlers of another process, which may not have started yet."""
         self._shared.intake.expect(names)
 

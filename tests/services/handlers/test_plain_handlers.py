@@ -14,7 +14,7 @@ from duly import App, Delivery
 from duly.stores.deliveries.inbox import Message
 from duly.stores.sqlite.database import Sqlite
 from duly.testing import run_until_idle
-from duly.transports.handlers.registry import HandledDelivery
+from duly.transports.handlers.handled_delivery import HandledDelivery
 from duly.transports.handlers.steps import HandlerStep
 from duly.transports.handlers.transactions import HandlerTransaction
 from tests.stores.store_probe import StoreProbe

@@ -51,7 +51,7 @@ def _checked_size(data: bytes, limit: int) -> bytes:
 
 def _encode(value: Any) -> bytes:
     try:
-        return msgspec.json.encode(_plain(value))
+        return msgspec.json.encode(value, enc_hook=from_model)
     except RecursionError:
         raise InvalidInput("payload", f"it is nested deeper than {DEPTH_LIMIT}") from None
     except UnicodeEncodeError:
@@ -60,10 +60,12 @@ def _encode(value: Any) -> bytes:
         raise InvalidInput("payload", f"it cannot be written as JSON: {error}") from error
 
 
-def _plain(value: Any) -> Any:
-    # Pydantic models encode themselves.
+def from_model(value: Any) -> Any:
+    """What a pydantic model says of itself; msgspec calls this for each type it does not know."""
     dump = getattr(value, "model_dump", None)
-    return dump(mode="json") if callable(dump) else value
+    if not callable(dump):
+        raise TypeError(f"{type(value).__qualname__} is not a type of JSON")
+    return dump(mode="json")
 
 
 def _check_json(data: bytes) -> None:
@@ -86,7 +88,7 @@ def _check_depth(data: bytes) -> None:
 
 def _check_numbers(value: Any) -> None:
     # msgspec encodes NaN and infinity as null, which would change the value silently.
-    if _has_non_finite_number(msgspec.to_builtins(_plain(value))):
+    if _has_non_finite_number(msgspec.to_builtins(value, enc_hook=from_model)):
         raise InvalidInput("payload", "NaN and infinity are not JSON; use null or a string")
 
 

@@ -23,7 +23,7 @@ from duly.domain.endpoints.webhooks import (
 from duly.errors import InvalidInput, NotFound, shown_number
 from duly.records.endpoint import Circuit, Endpoint, EndpointOptions, EndpointState
 from duly.records.retry_plan import RetryPlan
-from duly.records.target import PREFIX, EndpointTarget, Webhook, origin_of
+from duly.records.target import PREFIX, EndpointTarget, HandlerTarget, Webhook, origin_of
 
 LEAST_RATE, MOST_RATE = 0.001, 100_000.0
 MOST_IN_FLIGHT = 10_000
@@ -47,7 +47,9 @@ def endpoint_name(target: str) -> str | None:
 
 
 def wanted_target(target: object) -> str:
-    """The target of a filter, given as a handler's name, `endpoint:NAME` or a URL."""
+    """The target of a filter, given as a handler or its name, `endpoint:NAME` or a URL."""
+    if isinstance(target, HandlerTarget):
+        target = target.name
     if not isinstance(target, str):
         raise InvalidInput("target", f"{target!r} is not text")
     if is_webhook(target):

@@ -26,7 +26,7 @@ from duly.ports import Chance, Clock, Store
 from duly.records.delivery import DEFAULT_PRIORITY
 from duly.records.retry_plan import RetryPlan
 from duly.records.stream import OnFailure
-from duly.records.target import EndpointTarget, Target, Webhook
+from duly.records.target import EndpointTarget, HandlerTarget, Target, Webhook
 
 BULK_CHUNK = 2000
 BULK_BYTES = 262_144
@@ -63,9 +63,9 @@ class Intake:
         self._elsewhere: set[str] = set()
         self._seen: dict[str, float] = {}
 
-    def expect(self, names: Iterable[str]) -> None:
+    def expect(self, names: Iterable[str | HandlerTarget]) -> None:
         """Accept deliveries for these handlers, which are in another process."""
-        self._elsewhere.update(checks.checked_name("handler", name) for name in names)
+        self._elsewhere.update(checks.checked_handler("handler", name) for name in names)
 
     def addressed(self, target: Target) -> tuple[str, str | None]:
         """A target's name, and the encoded address of a webhook."""
@@ -74,7 +74,7 @@ class Intake:
             return target.origin, encode_webhook(target)
         if isinstance(target, EndpointTarget):
             return target.target, None
-        return checks.checked_name("target", target), None
+        return checks.checked_handler("target", target), None
 
     def request(
         self,

@@ -15,6 +15,7 @@ from duly.ports import Clock, Store
 from duly.records.delivery import Delivery, ExplainedDelivery, listed
 from duly.records.stats import FailureStats, Series
 from duly.records.status import NamespaceStatus, Overview, Status, Top
+from duly.records.target import HandlerTarget
 from duly.services.monitoring.live import Live
 from duly.services.monitoring.recovering import Recovering
 from duly.services.monitoring.shared_read import SharedRead
@@ -103,7 +104,7 @@ class Monitoring:
         until: datetime | None = None,
         step: timedelta | float = MINUTE,
         *,
-        target: str | None = None,
+        target: str | HandlerTarget | None = None,
         schedule: str | None = None,
     ) -> Series:
         """Counts since a moment, or for a duration before `until`, in steps of whole minutes.

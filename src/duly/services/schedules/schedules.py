@@ -326,7 +326,7 @@ class Schedules:
 
 
 def _by_name(target: Target) -> tuple[str, str | None]:
-    return checks.checked_name("target", target), None
+    return checks.checked_handler("target", target), None
 
 
 def _made(revision: Revision) -> Sequence[Planned]:

@@ -1,4 +1,4 @@
-"""Checks that a function can be a handler, at the time it is registered.
+"""The parameters of a handler's function, checked when it is registered.
 
 Without the check, such a handler would fail, or do nothing, at every delivery.
 """
@@ -6,40 +6,138 @@ Without the check, such a handler would fail, or do nothing, at every delivery.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+import typing
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import msgspec
+
 from duly.errors import InvalidInput
+from duly.transports.handlers.handled_delivery import HandledDelivery
+
+DELIVERY = "delivery"
+LOOKS_LIKE_DELIVERY = re.compile(r"(\w+\.)*\w*Delivery(\[.*\])?")
+"""An annotation that is imported for type checking only, and probably means the delivery."""
+UNTYPED = inspect.Parameter.empty
+MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def checked_function(function: object) -> Callable[[Any], Any]:
-    """The function, if it can be called with the delivery and that runs its body."""
+class Argument(msgspec.Struct, frozen=True):
+    """A parameter that gets a value from the payload."""
+
+    name: str
+    type: Any
+    is_required: bool
+
+
+class Parameters(msgspec.Struct, frozen=True):
+    """What the parameters of a handler get."""
+
+    name: str
+    """How messages call the function."""
+    signature: inspect.Signature
+    """Without the parameter that gets the delivery."""
+    arguments: Sequence[Argument] = ()
+    delivery: str | None = None
+    """The parameter that gets the delivery."""
+    payload: Any = Any
+    """The type of the payload, as in `Delivery[Order]`."""
+
+    @property
+    def is_only_the_delivery(self) -> bool:
+        """Whether the function takes the delivery and nothing else."""
+        return self.delivery is not None and not self.arguments
+
+
+def parameters_of(function: object) -> Parameters:
+    """The parameters of a function, if it can be called with what a payload has."""
     if not callable(function):
         raise InvalidInput("handler", f"{function!r} is no function; decorate one with it")
-    name = _display_name(function)
+    name = display_name(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidInput(
             "handler", f"{name} is a generator, whose body would never run; take `yield` out"
         )
-    signature = _signature(function)
-    if signature is None:
-        return function
-    if not signature.parameters:
-        raise InvalidInput("handler", f"{name} takes no argument; it is given the delivery")
     try:
-        signature.bind(None)
-    except TypeError as error:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # some functions written in C have no signature
+        return Parameters(name, inspect.Signature(), delivery="")
+    return _sorted_out(function, name, signature)
+
+
+def _sorted_out(
+    function: Callable[..., Any], name: str, signature: inspect.Signature
+) -> Parameters:
+    arguments, delivery, payload = [], None, Any
+    bound = function.keywords if isinstance(function, partial) else {}
+    given = [each for each in signature.parameters.values() if each.name not in bound]
+    for each in given:
+        if each.kind in MANY:
+            raise InvalidInput(
+                "handler", f"{name} has {each}: a payload has names; write out the parameters"
+            )
+        hint = _type_of(function, each)
+        if not _is_delivery(each, hint, alone=len(given) == 1):
+            arguments.append(_argument(name, each, hint))
+        elif delivery is not None:
+            raise InvalidInput("handler", f"{name} takes the delivery twice; once is enough")
+        else:
+            delivery, payload = each.name, (typing.get_args(hint) or [Any])[0]
+    left = [each for each in given if each.name != delivery]
+    # A default before a parameter without one remains valid when it is a keyword.
+    return Parameters(
+        name, signature.replace(parameters=left), arguments, delivery=delivery, payload=payload
+    )
+
+
+def _is_delivery(parameter: inspect.Parameter, hint: Any, *, alone: bool) -> bool:
+    if hint in (UNTYPED, Any):
+        return alone or parameter.name == DELIVERY
+    return HandledDelivery in (hint, typing.get_origin(hint))
+
+
+def _argument(function: str, parameter: inspect.Parameter, hint: Any) -> Argument:
+    name = parameter.name
+    if hint is UNTYPED:
+        raise InvalidInput(
+            "handler", f"{function} has no type for {name!r}; write one, as in `{name}: int`"
+        )
+    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+        raise InvalidInput(
+            "handler", f"{function} has {name!r} without a name to call it by; take the / out"
+        )
+    return Argument(name, hint, parameter.default is UNTYPED)
+
+
+def _type_of(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    annotation = parameter.annotation
+    if annotation is UNTYPED:
+        return UNTYPED
+    # One by one: a type of another parameter may exist for type checkers only.
+    alone = type("Alone", (), {"__annotations__": {parameter.name: annotation}})
+    try:
+        known = typing.get_type_hints(alone, _globals(function), include_extras=True)
+    except (NameError, AttributeError) as error:
+        if LOOKS_LIKE_DELIVERY.fullmatch(str(annotation)):
+            return HandledDelivery
         raise InvalidInput(
             "handler",
-            f"{name}{signature} cannot be called with the delivery as its one argument: {error}",
+            f"{display_name(function)} has the type {annotation!r} for {parameter.name!r}, which "
+            f"cannot be found: {error}; import it outside of `if TYPE_CHECKING`",
         ) from None
-    return function
+    return known[parameter.name]
 
 
-def first_parameter(function: Callable[[Any], Any]) -> str | None:
-    """The name of the parameter that takes the delivery, or None if there is no signature."""
-    signature = _signature(function)
-    return None if signature is None else next(iter(signature.parameters))
+def _globals(function: Callable[..., Any]) -> dict[str, Any]:
+    while isinstance(function, partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    if not hasattr(function, "__globals__"):  # an object with __call__
+        function = type(function).__call__
+    found: dict[str, Any] = getattr(function, "__globals__", {})
+    return found
 
 
 def own_name(function: Callable[..., Any]) -> str:
@@ -48,17 +146,11 @@ def own_name(function: Callable[..., Any]) -> str:
     if not name.isidentifier():
         raise InvalidInput(
             "handler",
-            f'{_display_name(function)} has no name of its own; write @app.handler("a.name")',
+            f'{display_name(function)} has no name of its own; write @app.handler("a.name")',
         )
     return f"{function.__module__}.{name}"
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except (ValueError, TypeError):  # some functions written in C have no signature
-        return None
-
-
-def _display_name(function: object) -> str:
+def display_name(function: object) -> str:
+    """How messages call a function."""
     return getattr(function, "__qualname__", None) or repr(function)
