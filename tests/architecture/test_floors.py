@@ -23,7 +23,7 @@ FLOORS = (
         *("duly.telemetry", "duly.telemetry.tracing", "duly.vault", "duly.system", "duly.signals"),
     },
     {"duly.composition", "duly.resources"},
-    {"duly.working", "duly.client"},
+    {"duly.working", "duly.client", "duly.handlers"},
     {"duly.app", "duly.receiving"},
     {"duly"},
     {"duly.surfaces", "duly.testing"},

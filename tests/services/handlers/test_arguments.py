@@ -60,6 +60,7 @@ VALUES = [
     (set[int], {1, 2}),
     (int | None, None),
     (Any, {"a": [1, None]}),
+    (object, [1]),
 ]
 
 
@@ -221,6 +222,21 @@ async def test_a_handler_that_takes_the_delivery_is_delivered_with_its_payload(
     for given, named in [((1, 2), {}), ((), {"number": 1})]:
         with pytest.raises(InvalidInput, match="order takes the delivery: give its payload"):
             await call.deliver(*given, **named)
+
+
+@pytest.mark.parametrize("wanted", [Any, object, duly.Delivery, duly.Delivery[object]])
+async def test_a_single_parameter_that_says_nothing_gets_the_delivery(
+    small_app: App, wanted: Any
+) -> None:
+    got: list[Any] = []
+
+    async def take(it: wanted) -> None:
+        got.append(it.payload)
+
+    small_app.handler("take")(take)
+    await small_app.deliver("take", [1, "a"])
+    await run_until_idle(small_app)
+    assert got == [[1, "a"]]
 
 
 async def test_a_handler_works_wherever_its_name_does(app: App) -> None:

@@ -108,6 +108,13 @@ async def handlers(app: App, page: str) -> None:
         await completed(app, "payment")
 
 
+async def functions(app: App, page: str) -> None:
+    for code in blocks(page):
+        await run(code, {"app": app, "duly": duly})
+    await run_until_idle(app)
+    assert {each.state for each in await app.list()} == {"completed", "pending"}
+
+
 async def tour(app: App, page: str) -> None:
     weekly, payment = blocks(page)
     defined: Names = {}
@@ -210,6 +217,7 @@ RUNS: dict[str, Callable[[App, str], Awaitable[None]]] = {
     "birthdays.md": birthdays,
     "dashboard.md": dashboard,
     "dead-letters.md": dead_letters,
+    "functions.md": functions,
     "handlers.md": handlers,
     "http.md": http,
     "moving.md": moving,

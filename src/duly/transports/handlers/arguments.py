@@ -149,7 +149,7 @@ def _decoder(wanted: Any) -> Callable[[bytes], Any]:
     msgspec decodes its structs, dataclasses, typed dicts and plain types; a pydantic model decodes
     itself; without a type the payload is plain JSON.
     """
-    if wanted is Any:
+    if wanted in (Any, object):
         return msgspec.json.Decoder().decode
     validate = getattr(wanted, "model_validate_json", None)
     if callable(validate):

@@ -127,7 +127,8 @@ def _type_of(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
             f"{display_name(function)} has the type {annotation!r} for {parameter.name!r}, which "
             f"cannot be found: {error}; import it outside of `if TYPE_CHECKING`",
         ) from None
-    return known[parameter.name]
+    found = known[parameter.name]
+    return Any if found is object else found
 
 
 def _globals(function: Callable[..., Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from duly.domain.schedules.schedule import Occasion, decode_occasion
 from duly.ports import Execution
@@ -13,7 +13,15 @@ from duly.records.delivery import late_by
 from duly.transports.handlers.steps import HandlerStep, do
 from duly.transports.handlers.transactions import HandlerTransaction, for_handler
 
-Payload = TypeVar("Payload")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    # So that `duly.Delivery` alone is a complete type.
+    Payload = TypeVar("Payload", default=object)
+else:
+    from typing import TypeVar
+
+    Payload = TypeVar("Payload")
 
 
 class HandledDelivery(Generic[Payload]):
