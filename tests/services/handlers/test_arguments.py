@@ -127,6 +127,32 @@ async def test_one_parameter_gets_the_delivery(small_app: App) -> None:
     assert sorted(got) == [("first", {"team": 1}, 1), ("last", {"team": 2}, 2)]
 
 
+async def test_the_delivery_is_given_as_its_parameter_takes_it(small_app: App) -> None:
+    got: list[str] = []
+
+    def alone_by_name(*, delivery: Any) -> None:
+        got.append(f"{delivery.target} {delivery.payload}")
+
+    def alone_by_place(delivery: Any, /) -> None:
+        got.append(f"{delivery.target} {delivery.payload}")
+
+    def by_place(delivery: duly.Delivery, /, team: int) -> None:
+        got.append(f"{delivery.target} {team}")
+
+    def by_name(team: int, *, delivery: duly.Delivery) -> None:
+        got.append(f"{delivery.target} {team}")
+
+    for function in (alone_by_name, alone_by_place, by_place, by_name):
+        small_app.handler(function.__name__)(function)
+        await small_app.deliver(function.__name__, {"team": 7})
+    await run_until_idle(small_app)
+    alone = "{'team': 7}"
+    assert sorted(got) == [
+        *(f"alone_by_name {alone}", f"alone_by_place {alone}"),
+        *("by_name 7", "by_place 7"),
+    ]
+
+
 async def test_a_function_without_parameters_needs_no_payload(small_app: App) -> None:
     runs: list[int] = []
 

@@ -42,10 +42,14 @@ class PayloadCall:
     def __init__(self, parameters: Parameters) -> None:
         self._name = parameters.name
         self._decode = _decoder(parameters.payload)
+        self._keyword = None
+        if parameters.delivery and parameters.delivery.kind is inspect.Parameter.KEYWORD_ONLY:
+            self._keyword = parameters.delivery.name
 
     def arguments(self, execution: Execution) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """The delivery with its payload."""
-        return (HandledDelivery(execution, self._decode(execution.claimed.payload)),), NOTHING
+        delivery = HandledDelivery(execution, self._decode(execution.claimed.payload))
+        return ((delivery,), NOTHING) if self._keyword is None else ((), {self._keyword: delivery})
 
     def payload(self, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The one argument, the payload."""
@@ -59,6 +63,7 @@ class ArgumentCall:
 
     def __init__(self, parameters: Parameters) -> None:
         self._parameters = parameters
+        self._delivery = parameters.delivery
         self._names = [each.name for each in parameters.arguments]
         fields = [_field(parameters.name, each) for each in parameters.arguments]
         accepted = msgspec.defstruct(
@@ -68,14 +73,17 @@ class ArgumentCall:
 
     def arguments(self, execution: Execution) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """The arguments by name; those that the payload has not keep their defaults."""
-        payload, delivery = execution.claimed.payload, self._parameters.delivery
+        payload = execution.claimed.payload
         found = self._decoded(payload)
         named = {
             name: value for name in self._names if (value := getattr(found, name)) is not UNSET
         }
-        if delivery is not None:
-            named[delivery] = HandledDelivery(execution, msgspec.json.decode(payload))
-        return (), named
+        if self._delivery is None:
+            return (), named
+        delivery = HandledDelivery(execution, msgspec.json.decode(payload))
+        if self._delivery.kind is inspect.Parameter.POSITIONAL_ONLY:
+            return (delivery,), named
+        return (), {**named, self._delivery.name: delivery}
 
     def payload(self, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The arguments by name, checked as the worker will check them."""

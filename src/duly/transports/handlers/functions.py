@@ -21,6 +21,7 @@ DELIVERY = "delivery"
 LOOKS_LIKE_DELIVERY = re.compile(r"(\w+\.)*\w*Delivery(\[.*\])?")
 """An annotation that is imported for type checking only, and probably means the delivery."""
 UNTYPED = inspect.Parameter.empty
+NAMELESS = inspect.Parameter("_", inspect.Parameter.POSITIONAL_ONLY)
 MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -40,7 +41,7 @@ class Parameters(msgspec.Struct, frozen=True):
     signature: inspect.Signature
     """Without the parameter that gets the delivery."""
     arguments: Sequence[Argument] = ()
-    delivery: str | None = None
+    delivery: inspect.Parameter | None = None
     """The parameter that gets the delivery."""
     payload: Any = Any
     """The type of the payload, as in `Delivery[Order]`."""
@@ -63,14 +64,16 @@ def parameters_of(function: object) -> Parameters:
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):  # some functions written in C have no signature
-        return Parameters(name, inspect.Signature(), delivery="")
+        return Parameters(name, inspect.Signature(), delivery=NAMELESS)
     return _sorted_out(function, name, signature)
 
 
 def _sorted_out(
     function: Callable[..., Any], name: str, signature: inspect.Signature
 ) -> Parameters:
-    arguments, delivery, payload = [], None, Any
+    arguments: list[Argument] = []
+    delivery: inspect.Parameter | None = None
+    payload: Any = Any
     bound = function.keywords if isinstance(function, partial) else {}
     given = [each for each in signature.parameters.values() if each.name not in bound]
     for each in given:
@@ -84,12 +87,9 @@ def _sorted_out(
         elif delivery is not None:
             raise InvalidInput("handler", f"{name} takes the delivery twice; once is enough")
         else:
-            delivery, payload = each.name, (typing.get_args(hint) or [Any])[0]
-    left = [each for each in given if each.name != delivery]
-    # A default before a parameter without one remains valid when it is a keyword.
-    return Parameters(
-        name, signature.replace(parameters=left), arguments, delivery=delivery, payload=payload
-    )
+            delivery, payload = each, (typing.get_args(hint) or [Any])[0]
+    left = signature.replace(parameters=[each for each in given if each is not delivery])
+    return Parameters(name, left, arguments, delivery, payload)
 
 
 def _is_delivery(parameter: inspect.Parameter, hint: Any, *, alone: bool) -> bool:
