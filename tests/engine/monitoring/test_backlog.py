@@ -13,6 +13,7 @@ from duly.domain.events import Event, RecoveryBegan, RecoveryEnded, RecoveryGoes
 from duly.domain.time.rules import cron
 from duly.engine.monitoring.backlog import (
     LOOK_SECONDS,
+    REPORT_SECONDS,
     REST,
     WHILE_RECOVERING,
     Backlog,
@@ -61,18 +62,21 @@ async def late_app(cluster: Cluster, many: int) -> tuple[App, Watch]:
     return app, Watch(app, numbers.values())
 
 
-async def test_a_count_that_takes_long_is_made_rarely(any_cluster: Cluster) -> None:
+@pytest.mark.parametrize(("seconds", "pause"), [(0.1, 0.1 * REST), (20, REPORT_SECONDS)])
+async def test_a_count_that_takes_long_is_made_rarely(
+    any_cluster: Cluster, seconds: float, pause: float
+) -> None:
     app, watch = await late_app(any_cluster, 3)
     count = app.store.agenda.late_work
 
     class Slow:
         async def late_work(self, *given: Any) -> Any:
-            any_cluster.clock.advance(2)
+            any_cluster.clock.advance(seconds)
             return await count(*given)
 
     watch.backlog._agenda = Slow()  # type: ignore[assignment]
     await watch.look()
-    assert watch.pause == 2 * REST
+    assert watch.pause == pytest.approx(pause)
 
 
 async def drain(app: App, many: int, watch: Watch) -> None:

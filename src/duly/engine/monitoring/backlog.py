@@ -13,7 +13,8 @@ from duly.records.status import BacklogStatus, draining
 LOOK_SECONDS = 5.0
 WHILE_RECOVERING = Pause(1.0)
 REST = 50
-"""A count takes long on a large backlog; it is made again after this many times as long."""
+"""A count takes long on a large backlog; it is made again after this many times as long, but for
+every report."""
 REPORT_SECONDS = 30.0
 LOOKS = 5
 """The most reads in one tick, if claims come in between."""
@@ -84,7 +85,8 @@ class Backlog:
         drained = first_count - late.count
         self.recovering = draining(late.count, late.oldest, drained, now - first_at)
         self._report_progress(self.recovering, now)
-        return Pause(max(WHILE_RECOVERING.seconds, (now - began) * REST))
+        rest = min((now - began) * REST, REPORT_SECONDS)
+        return Pause(max(WHILE_RECOVERING.seconds, rest))
 
     async def _look(self) -> LateWork | None:
         looks = 0

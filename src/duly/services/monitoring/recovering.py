@@ -11,7 +11,7 @@ from duly.services.monitoring.shared_read import SharedRead
 SAMPLE_SECONDS = 1.0
 """The least time between two counts that are compared."""
 REST = 50
-"""A count is made again after this many times as long as it took."""
+"""A count is made again after this many times as long as it took, while it can be compared with."""
 OLD_SECONDS = 60.0
 """An older count tells nothing about the present rate."""
 
@@ -32,7 +32,7 @@ class Recovering:
         """Late deliveries, and their rate since the count before; None if there are none."""
         if self._clock.monotonic() >= self._fresh_until:
             self._found = await self._shared(age=0)
-            self._fresh_until = self._clock.monotonic() + self._took * REST
+            self._fresh_until = self._clock.monotonic() + min(self._took * REST, OLD_SECONDS / 2)
         return self._found
 
     async def _compare(self) -> BacklogStatus | None:

@@ -14,12 +14,14 @@ FRESH_SECONDS = 1.0
 """How old a result may be."""
 REST = 10
 """Or how many times as old as its read took: on a large backlog that is long."""
+LONGEST_SECONDS = 5.0
+"""How old it may be in any case: probes of readiness rely on it."""
 
 T = TypeVar("T")
 
 
 class SharedRead(Generic[T]):
-    """Reads for at most a tenth of the time, however many callers ask."""
+    """Reads for a small part of the time, however many callers ask."""
 
     def __init__(
         self, read: Callable[[], Coroutine[Any, Any, T]], clock: Clock, *, rest: float = REST
@@ -52,7 +54,9 @@ class SharedRead(Generic[T]):
             return False
         if reading.cancelled() or reading.exception() is not None:
             return True
-        return self._clock.monotonic() - self._read_at >= max(age, self._took * self._rest)
+        return self._clock.monotonic() - self._read_at >= max(
+            age, min(self._took * self._rest, LONGEST_SECONDS)
+        )
 
     async def _look(self) -> T:
         began = self._clock.monotonic()

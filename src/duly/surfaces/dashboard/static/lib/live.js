@@ -61,9 +61,12 @@ export function keepFresh(refresh, every = 3) {
   const run = async () => {
     const began = Date.now();
     due = began + LONGEST_MS;
-    await refresh();
-    const rest = Math.min((Date.now() - began) * REST, LONGEST_MS);
-    due = Math.max(began + every * 1000, Date.now() + rest);
+    try {
+      await refresh();
+    } finally {
+      const rest = Math.min((Date.now() - began) * REST, LONGEST_MS);
+      due = Math.max(began + every * 1000, Date.now() + rest);
+    }
   };
   untracked(() => void run());
   const timer = setInterval(() => {
