@@ -30,13 +30,16 @@ browser: $(installed)
 test-long: $(installed) browser
 	.venv/bin/pytest --numprocesses 4 --no-loadscope-reorder -m long
 
-# Clients in TypeScript, generated from the API's description: the only thing that needs npm.
+# Programs of users, as their tools see them: clients in TypeScript, generated from the API's
+# description, and the types of handlers in pyright.
 clients: $(installed)
 	@command -v npm >/dev/null || { \
 		echo "make clients needs npm, with Node.js 20 or newer; install Node.js first" >&2; \
 		exit 1; \
 	}
-	.venv/bin/pytest -m clients tests/surfaces/remote/test_generated_clients.py
+	@$(MAKE) --no-print-directory $(node)/pyright
+	.venv/bin/pytest -m clients tests/surfaces/remote/test_generated_clients.py \
+		tests/services/handlers/test_types.py
 
 # The documentation as a site, in site/.
 docs: $(installed)
@@ -60,6 +63,9 @@ lint-dashboard: $(node)/tsc
 
 $(node)/tsc:
 	@npm install --silent --no-fund --no-audit --prefix .venv/node typescript@5.9.3 prettier@3.9.10
+
+$(node)/pyright:
+	@npm install --silent --no-fund --no-audit --prefix .venv/node pyright@1.1.407
 
 format: $(installed)
 	.venv/bin/ruff check --fix

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from duly.records.reason import Reason
     from duly.records.retry_plan import no_retry
     from duly.records.state import State
+    from duly.services.deliveries.handles import DeliveryFailed, Handle, NotEnded
     from duly.services.namespace import Namespace
     from duly.transports.handlers.handled_delivery import HandledDelivery as Delivery
 
@@ -46,12 +47,15 @@ __all__ = [
     "Conflict",
     "DeadLetterFilter",
     "Delivery",
+    "DeliveryFailed",
     "DeliveryRecord",
     "DependencyFailure",
     "DulyError",
     "Fail",
+    "Handle",
     "InvalidInput",
     "Namespace",
+    "NotEnded",
     "NotFound",
     "Reason",
     "Retry",
@@ -95,6 +99,7 @@ HOMES = {
     "duly.records.reason": ("Reason",),
     "duly.records.retry_plan": ("no_retry",),
     "duly.records.state": ("State",),
+    "duly.services.deliveries.handles": ("DeliveryFailed", "Handle", "NotEnded"),
     "duly.services.namespace": ("Namespace",),
     "duly.transports.handlers.handled_delivery": ("Delivery",),
 }

@@ -5,23 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from importlib import import_module
-from typing import Any, Concatenate, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from duly.composition import parts_for
-from duly.domain import checks
 from duly.domain.time.rules import Rule
 from duly.failpoints import arm_from
-from duly.handlers import Given, Handler, Payload, Registering, Result
+from duly.handlers import Registering
 from duly.ports import Chance, Clock
-from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import DeclaredSchedule, ScheduleKeywords
 from duly.records.target import Target
 from duly.services.schedules.schedules import Declaration
 from duly.settings import Keywords, load
 from duly.stores.postgres.connections import Connect
 from duly.system import SystemChance, SystemClock
-from duly.transports.handlers.functions import own_name
-from duly.transports.handlers.handled_delivery import HandledDelivery
 from duly.working import Working
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -54,55 +50,17 @@ class App(Working):
         super().__init__(parts_for(chosen, clock, chance, pool, connect), actor)
         self.routes: list[Any] = []
 
-    @overload
-    def handler(
-        self, function: Callable[[HandledDelivery[Payload]], Result], /
-    ) -> Handler[[HandledDelivery[Payload]], [Payload], Result]: ...
+    @property
+    def handler(self) -> Registering:
+        """Registers a function as a handler: `@app.handler`, or `@app.handler("name", timeout=5)`.
 
-    @overload
-    def handler(
-        self, function: Callable[Concatenate[HandledDelivery[Any], Given], Result], /
-    ) -> Handler[Concatenate[HandledDelivery[Any], Given], Given, Result]: ...
-
-    @overload
-    def handler(self, function: Callable[Given, Result], /) -> Handler[Given, Given, Result]: ...
-
-    @overload
-    def handler(
-        self,
-        name: str | None = None,
-        *,
-        retry: RetryPlan | None = None,
-        timeout: float | None = None,
-    ) -> Registering: ...
-
-    def handler(
-        self, name: Any = None, *, retry: RetryPlan | None = None, timeout: float | None = None
-    ) -> Any:
-        """Register a function as the target `name`.
-
-        Its parameters get the members of the payload with their names, decoded by their types. One
-        that is annotated `duly.Delivery` gets the delivery, and so does one without a type that is
-        alone or named `delivery`. The function is delivered by `function.deliver(...)`, and stays
-        callable.
-
-        `retry` is the plan for failed attempts, `timeout` the seconds an attempt may take
-        (300 by default). Plain functions run in threads. Without a name, as with `@app.handler`
-        alone, the target is the function's module and name: `shop.weekly`.
+        The parameters of the function get the members of the payload with their names, decoded by
+        their types. One that is annotated `duly.Delivery` gets the delivery, and so does one
+        without a type that is alone or named `delivery`. What it returns is kept as its result.
+        Plain functions run in threads. The function is delivered by `function.deliver(...)`, and
+        stays callable.
         """
-
-        def register(function: Any) -> Any:
-            if isinstance(function, Handler):
-                function = function.function
-            added = self.handlers.add(name or own_name(function), function, retry, timeout)
-            return Handler(self, added.name, added.style, function)
-
-        if callable(name):
-            function, name = name, None
-            return register(function)
-        if name is not None:
-            checks.checked_name("handler", name)
-        return Registering(register)
+        return Registering(self, self.handlers.add)
 
     def asgi(
         self,

@@ -31,6 +31,7 @@ from duly.records.retry_plan import RetryPlan
 from duly.records.status import NamespaceStatus
 from duly.services.access.idempotency import IdempotentRequests
 from duly.services.deliveries.acceptor import Acceptor
+from duly.services.deliveries.ends import Ends
 from duly.services.deliveries.intake import Intake
 from duly.services.deliveries.transactions import Outbox
 from duly.services.monitoring.alerts import AlertWebhook
@@ -79,6 +80,7 @@ class Parts:
     addresses: SealedAddresses
     transports: Transports
     rollup_writer: RollupWriter
+    ends: Ends
 
 
 def parts_for(
@@ -104,6 +106,7 @@ def parts_for(
             settings, clock, store, vault, telemetry.emit, tracing, addresses
         ),
         rollup_writer=_rollup_writer(store, clock, telemetry),
+        ends=Ends(store, clock),
     )
 
 
@@ -239,6 +242,7 @@ def services_for(parts: Parts, *, is_served: bool = True) -> Shared:
         outbox=Outbox(store, intake.check, intake.expects),
         requests=IdempotentRequests(store, chance.delivery_id),
         monitoring=Monitoring(store, clock, grace, writer.flush),
+        ends=parts.ends,
     )
 
 

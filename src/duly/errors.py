@@ -12,6 +12,8 @@ DulyError
 ├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4)
 │   ├── SchemaMismatch  the schema is of another version     (exit 1)
 │   └── Contended       a lock or connection was held too long
+├── NotEnded            a delivery has not ended in time      (see handles)
+├── DeliveryFailed      a delivery ended without success      (see handles)
 ├── Busy                too many requests to store them all  (HTTP 429)
 ├── SignatureRefused    a signature is not valid             (exit 1; see signatures)
 ├── UnreadableRule      a newer version wrote the rule       (the schedule is skipped)

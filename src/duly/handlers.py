@@ -2,39 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from duly.domain import checks
 from duly.records.delivery import Accepted, DeliveryKeywords
+from duly.records.retry_plan import RetryPlan
 from duly.records.target import HandlerTarget
+from duly.services.deliveries.handles import Handle, handle_of
 from duly.services.namespace import Namespace
-from duly.transports.handlers.arguments import CallStyle
+from duly.transports.handlers.arguments import CallStyle, result_decoder
+from duly.transports.handlers.functions import own_name
 from duly.transports.handlers.handled_delivery import HandledDelivery
+from duly.transports.handlers.registry import RegisteredHandler
 
 Called = ParamSpec("Called")
 """The parameters of the function."""
 Given = ParamSpec("Given")
 """Those that a caller gives: all but the delivery."""
+Returned = TypeVar("Returned", covariant=True)
+"""What a call returns: the result, or a coroutine that does."""
 Result = TypeVar("Result")
 Payload = TypeVar("Payload")
 
 
-class Deliverable(Generic[Given]):
+class Deliverable(Generic[Given, Returned]):
     """Delivers calls of a handler, with the options given to `using`."""
 
     def __init__(
-        self, app: Namespace, name: str, style: CallStyle, options: Mapping[str, Any]
+        self,
+        app: Namespace,
+        name: str,
+        style: CallStyle,
+        decode: Callable[[Any], Any] | None,
+        options: Mapping[str, Any],
     ) -> None:
         self.name = name
         self._app = app
         self._style = style
+        self._decode = decode
         self._options = options
 
-    async def deliver(self, *given: Given.args, **named: Given.kwargs) -> Accepted:
+    @overload
+    async def deliver(
+        self: Deliverable[Given, Coroutine[Any, Any, Result]],
+        *given: Given.args,
+        **named: Given.kwargs,
+    ) -> Handle[Result]: ...
+
+    @overload
+    async def deliver(self, *given: Given.args, **named: Given.kwargs) -> Handle[Returned]: ...
+
+    async def deliver(self, *given: Given.args, **named: Given.kwargs) -> Handle[Any]:
         """Accept a delivery that calls the handler with these arguments."""
         payload = self._style.payload(given, named)
-        return await self._app.deliver(self.name, payload, **self._options)
+        accepted = await self._app.deliver(self.name, payload, **self._options)
+        return handle_of(accepted, self._app.deliveries, self._decode)
 
     def item(self, *given: Given.args, **named: Given.kwargs) -> Mapping[str, Any]:
         """A call as an item of `deliver_many`, also of the app's, with other handlers' items."""
@@ -49,56 +73,111 @@ class Deliverable(Generic[Given]):
         return await self._app.deliver_many(items)
 
 
-class Handler(Deliverable[Given], HandlerTarget, Generic[Called, Given, Result]):
+class Handler(Deliverable[Given, Returned], HandlerTarget, Generic[Called, Given, Returned]):
     """A registered function: called, it is the function itself; `deliver` has a worker call it."""
 
     __name__: str
 
     def __init__(
-        self, app: Namespace, name: str, style: CallStyle, function: Callable[Called, Result]
+        self, app: Namespace, name: str, style: CallStyle, function: Callable[Called, Returned]
     ) -> None:
-        super().__init__(app, name, style, {})
+        super().__init__(app, name, style, result_decoder(function), {})
         self.function = function
         update_wrapper(self, function, updated=())
 
-    def __call__(self, *given: Called.args, **named: Called.kwargs) -> Result:
+    def __call__(self, *given: Called.args, **named: Called.kwargs) -> Returned:
         """Call the function, here and now."""
         return self.function(*given, **named)
 
     def using(
         self, *, id: str | None = None, connection: Any = None, **options: Unpack[DeliveryKeywords]
-    ) -> Deliverable[Given]:
+    ) -> Deliverable[Given, Returned]:
         """The handler with options of `app.deliver`: `weekly.using(after=30).deliver(7)`."""
         chosen: dict[str, Any] = dict(options)
         if id is not None:
             chosen["id"] = id
         if connection is not None:
             chosen["connection"] = connection
-        return Deliverable(self._app, self.name, self._style, chosen)
+        return Deliverable(self._app, self.name, self._style, self._decode, chosen)
 
     def __repr__(self) -> str:
         return f"<handler {self.name}>"
 
 
+class Register(Protocol):
+    """Adds a function to the handlers of the process."""
+
+    def __call__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        plan: RetryPlan | None = None,
+        timeout: float | None = None,
+        *,
+        keep_result: bool = True,
+    ) -> RegisteredHandler: ...
+
+
 class Registering:
-    """A decorator that registers a function as a handler."""
+    """A decorator that registers a function as a handler; called with options, another one."""
 
-    def __init__(self, register: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, app: Namespace, register: Register, name: str | None = None, **options: Any
+    ) -> None:
+        self._app = app
         self._register = register
+        self._name = name
+        self._options = options
 
     @overload
     def __call__(
-        self, function: Callable[[HandledDelivery[Payload]], Result], /
-    ) -> Handler[[HandledDelivery[Payload]], [Payload], Result]: ...
+        self, function: Callable[[HandledDelivery[Payload]], Returned], /
+    ) -> Handler[[HandledDelivery[Payload]], [Payload], Returned]: ...
 
     @overload
     def __call__(
-        self, function: Callable[Concatenate[HandledDelivery[Any], Given], Result], /
-    ) -> Handler[Concatenate[HandledDelivery[Any], Given], Given, Result]: ...
+        self, function: Callable[Concatenate[HandledDelivery[Any], Given], Returned], /
+    ) -> Handler[Concatenate[HandledDelivery[Any], Given], Given, Returned]: ...
 
     @overload
-    def __call__(self, function: Callable[Given, Result], /) -> Handler[Given, Given, Result]: ...
+    def __call__(
+        self, function: Callable[Given, Returned], /
+    ) -> Handler[Given, Given, Returned]: ...
 
-    def __call__(self, function: Any, /) -> Any:
-        """Register the function."""
-        return self._register(function)
+    @overload
+    def __call__(
+        self,
+        name: str | None = None,
+        *,
+        retry: RetryPlan | None = None,
+        timeout: float | None = None,
+        keep_result: bool = True,
+    ) -> Registering: ...
+
+    def __call__(
+        self,
+        name: Any = None,
+        *,
+        retry: RetryPlan | None = None,
+        timeout: float | None = None,
+        keep_result: bool = True,
+    ) -> Any:
+        """Register the function, or set the options with which it will be registered.
+
+        `name` is that of the target; by default it is the function's module and name:
+        `shop.weekly`. `retry` is the plan for failed attempts, `timeout` the seconds an attempt may
+        take (300 by default). With `keep_result=False` what it returns is not kept.
+        """
+        if callable(name) or self._options:
+            return self._registered(name)
+        if name is not None:
+            checks.checked_name("handler", name)
+        return Registering(
+            self._app, self._register, name, plan=retry, timeout=timeout, keep_result=keep_result
+        )
+
+    def _registered(self, function: Any) -> Handler[..., ..., Any]:
+        if isinstance(function, Handler):
+            function = function.function
+        added = self._register(self._name or own_name(function), function, **self._options)
+        return Handler(self._app, added.name, added.style, function)

@@ -183,14 +183,18 @@ def _frame(traceback: TracebackType) -> str:
 def _message_lines(error: BaseException) -> Iterator[str]:
     if isinstance(error, SyntaxError) and error.filename:
         yield f'  File "{error.filename}", line {error.lineno}\n    {(error.text or "").strip()}\n'
-    kind = type(error)
-    is_plain = kind.__module__ in ("__main__", "builtins")
-    name = kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
-    message = _text(error)
+    name, message = class_name(error), _text(error)
     yield f"{name}: {message}\n" if message else f"{name}\n"
     notes = getattr(error, "__notes__", None)
     for note in notes[:MOST_NOTES] if isinstance(notes, list | tuple) else ():
         yield f"{_text(note)}\n"
+
+
+def class_name(error: BaseException) -> str:
+    """The class of an error, with its module."""
+    kind = type(error)
+    is_plain = kind.__module__ in ("__main__", "builtins")
+    return kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _text(thing: object) -> str:

@@ -94,6 +94,7 @@ class Working(Namespace):
             each.reset()
         self.handlers.reset()
         await self.stats.live.stop()
+        await self.parts.ends.stop()
         await self.webhooks.close()
         await self.store.close()
 

@@ -57,8 +57,8 @@ async def fill_store(home: Home) -> None:
 
 def _add_handlers(app: App) -> None:
     @app.handler("works")
-    async def works(delivery: Delivery[Any]) -> None:
-        await delivery.do("charge", lambda: {"receipt": 7})
+    async def works(delivery: Delivery[Any]) -> Any:
+        return await delivery.do("charge", lambda: {"receipt": 7})
 
     @app.handler("fails", retry=duly.no_retry)
     async def fails(delivery: Delivery[Any]) -> None:

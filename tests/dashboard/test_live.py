@@ -126,7 +126,7 @@ async def test_an_opened_traceback_stays_open_when_the_page_is_read_again(
         (letter, *_) = await app.list(tag="broken")
     await tab.page.clock.install()
     await tab.open(f"deliveries/{letter.id}")
-    await tab.page.get_by_text("Traceback", exact=True).click()
+    await tab.page.get_by_text("Traceback of ValueError").click()
     await read_again(tab)
     await expect(tab.page.locator("details[open]")).to_have_count(1)
 

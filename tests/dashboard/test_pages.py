@@ -74,3 +74,19 @@ async def test_blocked_streams_come_first(tab: Tab, dashboard: Dashboard) -> Non
     await expect(rows.filter(has_text="a-line")).to_have_count(1)
     await expect(rows.first).to_contain_text("blocked-line")
     await expect(rows.filter(has_text="blocked-line")).to_have_count(1)
+
+
+@pytest.mark.requirement("P3")
+async def test_a_delivery_shows_what_its_handler_returned_or_raised(
+    tab: Tab, dashboard: Dashboard
+) -> None:
+    async with dashboard.home.app() as app:
+        (done, *_), (broken, *_) = await app.list(tag="done"), await app.list(tag="broken")
+    await tab.open(f"deliveries/{done.id}")
+    card = tab.page.locator("section.card", has=tab.role("heading", "Result"))
+    await expect(card).to_contain_text('"receipt": 7')
+    await tab.open(f"deliveries/{broken.id}")
+    await expect(tab.role("heading", "Payload")).to_be_visible()
+    await expect(tab.role("heading", "Result")).to_have_count(0)
+    await tab.page.get_by_text("Traceback of ValueError").click()
+    await tab.see_in_main("ValueError: no {'number':")

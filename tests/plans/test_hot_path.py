@@ -74,6 +74,7 @@ ARGUMENTS = {
         "answer": "'{x}'",
         "fingerprint": "'{x}'",
         "traceback": "'{x}'",
+        "exception": "'{x}'",
         "now": "null",
     },
 }

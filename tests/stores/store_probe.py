@@ -189,6 +189,7 @@ def settlement(claimed: Claimed, verdict: Verdict, now: datetime, **changes: Any
         "error": None if verdict is Verdict.COMPLETED else f"the error of {verdict}",
         "answer": None if verdict is Verdict.COMPLETED else f'"the answer of {verdict}"',
         "traceback": None if verdict is Verdict.COMPLETED else f"the traceback of {verdict}",
+        "exception": None if verdict is Verdict.COMPLETED else f"the class of {verdict}",
     }
     return Settlement(**facts | changes)
 

@@ -57,11 +57,11 @@ class Client:
         self._requester = requester = Requester(server, key, self._pool, clock, chance or CHANCE)
         self._events = Events(requester, clock)
         moving = Moving(requester, clock)
-        self.deliveries = own = Deliveries(requester, moving)
+        self.deliveries = own = Deliveries(requester, moving, clock)
         self.get, self.list, self.page = own.get, own.list, own.page
-        self.attempts, self.steps = own.attempts, own.steps
+        self.attempts, self.steps, self.wait = own.attempts, own.steps, own.wait
         self.cancel, self.retry = own.cancel, own.retry
-        intake = Intake(requester)
+        intake = Intake(requester, own)
         self.deliver, self.deliver_many = intake.deliver, intake.deliver_many
         self.stats = Stats(requester)
         self.schedules = Schedules(requester, moving)

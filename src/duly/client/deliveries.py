@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from typing import Any, Unpack
 
 import msgspec
 
 from duly.client.bulk import Moving
 from duly.client.requester import Requester, page_of
-from duly.domain.checks import checked_id
+from duly.domain.checks import checked_id, checked_wait
+from duly.ports import Clock
 from duly.records.attempt import Attempt, HistoryEntry, Step
 from duly.records.dead_letter import BulkProgress, BulkResult
 from duly.records.delivery import (
@@ -22,22 +24,29 @@ from duly.records.delivery import (
 )
 from duly.records.page import Page
 from duly.services.deliveries.deliveries import checked
+from duly.services.deliveries.handles import wait_for
 
 
 class Deliveries:
     """The deliveries of one server."""
 
-    def __init__(self, requester: Requester, moving: Moving) -> None:
+    def __init__(self, requester: Requester, moving: Moving, clock: Clock) -> None:
         self._requester = requester
+        self._clock = clock
         self._moving = moving
 
     async def get(self, id: str) -> Delivery:
         """One delivery, or NotFound."""
         return await self._requester.get(Delivery, "deliveries", checked_id(id))
 
-    async def detail(self, id: str) -> DeliveryDetail:
-        """One delivery with its attempts, steps, state changes, and what it waits for."""
-        return await self._requester.get(DeliveryDetail, "deliveries", checked_id(id))
+    async def detail(self, id: str, *, wait: float = 0) -> DeliveryDetail:
+        """One delivery with its result, attempts, steps, state changes, and what it waits for.
+
+        Unless it has ended, its end is awaited for up to `wait` seconds, at most 60.
+        """
+        seconds = checked_wait("wait", wait)
+        query = {"wait": f"{seconds:.6f}s"} if seconds else {}
+        return await self._requester.get(DeliveryDetail, "deliveries", checked_id(id), **query)
 
     async def list(self, **wanted: Unpack[PageKeywords]) -> Sequence[Delivery]:
         """Deliveries, newest first."""
@@ -58,6 +67,14 @@ class Deliveries:
     async def steps(self, id: str) -> Sequence[Step]:
         """The completed steps of a delivery, in their order."""
         return (await self.detail(id)).steps
+
+    async def wait(self, id: str, *, timeout: float | timedelta | None = None) -> DeliveryDetail:
+        """The delivery when it has completed.
+
+        DeliveryFailed if it is a dead letter or was cancelled, NotEnded after `timeout` seconds;
+        without one it waits for as long as it takes.
+        """
+        return await wait_for(self, self._clock, id, timeout)
 
     async def cancel(self, id: str) -> Delivery:
         """Cancel a pending delivery; Conflict if it is not pending."""

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import msgspec
 
+from duly.client.deliveries import Deliveries
 from duly.client.problems import Missing, whole
 from duly.client.requester import Requester
 from duly.client.targets import contents, destination, refusal
@@ -17,6 +18,7 @@ from duly.domain.streams.policy import checked_policy
 from duly.errors import InvalidInput
 from duly.records.delivery import Accepted, DeliveryKeywords
 from duly.records.target import Target
+from duly.services.deliveries.handles import Handle, handle_of
 from duly.services.deliveries.intake import Item
 
 MOST = 10_000
@@ -40,18 +42,20 @@ class Bulk(msgspec.Struct, frozen=True):
 class Intake:
     """Accepts deliveries through one server."""
 
-    def __init__(self, requester: Requester) -> None:
+    def __init__(self, requester: Requester, deliveries: Deliveries) -> None:
         self._requester = requester
+        self._deliveries = deliveries
 
     async def deliver(
         self, target: Target, payload: Any = None, **options: Unpack[DeliveryKeywords]
-    ) -> Accepted:
+    ) -> Handle[Any]:
         """Accept one delivery; when this returns it is on the server's disk."""
         body = whole(_body(target, payload, **options))
         try:
-            return await self._requester.post(Accepted, "deliveries", body=body, once=True)
+            accepted = await self._requester.post(Accepted, "deliveries", body=body, once=True)
         except InvalidInput as error:
             raise refusal(target, error) from error
+        return handle_of(accepted, self._deliveries)
 
     async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
         """Accept up to 10,000 deliveries in one transaction: all of them or none.

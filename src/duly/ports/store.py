@@ -110,6 +110,9 @@ class Deliveries(Protocol):
     async def counts(self, filter: Filter) -> tuple[dict[State, int], bool]:
         """How many match by state, among the newest; and whether older ones were left out."""
 
+    async def unfinished(self, ids: Collection[str]) -> set[str]:
+        """Those of these deliveries, of any namespace, that have not ended."""
+
     async def history(self, id: str) -> list[HistoryEntry]:
         """The history of one delivery, oldest first, or NotFound."""
 

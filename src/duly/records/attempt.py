@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -23,8 +23,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     next_at: datetime | None = None
     reason: str | None = None
     error: str | None = None
+    exception: Annotated[str | None, Meta(description="the class of a handler's exception")] = None
     traceback: Annotated[str | None, Meta(description="where in a handler's code it failed")] = None
-    answer: Any = None
+    answer: Annotated[Any, Meta(description="what the receiver of a webhook answered")] = None
+    result: Annotated[Any, Meta(description="what the handler returned")] = None
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +75,11 @@ class HistoryEntry(Attempt, frozen=True, kw_only=True):
 def tries(history: Iterable[HistoryEntry]) -> list[Attempt]:
     """The attempts in a history, also those that a dead worker cut short."""
     return [each.as_attempt for each in history if each.started_at is not None or each.is_crash]
+
+
+def result_of(attempts: Sequence[Attempt]) -> Any:
+    """What the handler returned in the last attempt; None if it failed, or returned nothing."""
+    return attempts[-1].result if attempts else None
 
 
 NOTHING = msgspec.Raw(b"null")

@@ -147,6 +147,7 @@ class DeliveryDetail(Delivery, frozen=True, kw_only=True):
     attempts_allowed: (
         Annotated[int, Meta(description="by the plan that counts; null if a handler's")] | None
     )
+    result: Annotated[Any, Meta(description="what the handler returned")] = None
     attempts: list[Attempt]
     steps: list[Step]
     transitions: list[Transition]

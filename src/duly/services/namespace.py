@@ -24,6 +24,8 @@ from duly.services.access.keys import Keys
 from duly.services.dead_letters import DeadLetters
 from duly.services.deliveries.acceptor import Acceptor
 from duly.services.deliveries.deliveries import Deliveries
+from duly.services.deliveries.ends import Ends
+from duly.services.deliveries.handles import Handle, handle_of
 from duly.services.deliveries.intake import Intake, Item
 from duly.services.deliveries.transactions import Outbox
 from duly.services.endpoints import Endpoints, Vault
@@ -66,6 +68,7 @@ class Shared:
     outbox: Outbox
     requests: IdempotentRequests
     monitoring: Monitoring
+    ends: Ends
 
 
 def _short(
@@ -110,7 +113,13 @@ class Namespace:
         )
         plan = self._webhook_plan()
         self.deliveries = Deliveries(
-            store, self.endpoints.problem, plan, shared.monitoring.namespace_status, actor
+            store,
+            self.endpoints.problem,
+            plan,
+            shared.monitoring.namespace_status,
+            shared.ends,
+            clock,
+            actor,
         )
         self.streams = Streams(store, name)
         self.workers = Workers(store, name)
@@ -128,6 +137,7 @@ class Namespace:
     page = _short(Deliveries.page)
     attempts = _short(Deliveries.attempts)
     steps = _short(Deliveries.steps)
+    wait = _short(Deliveries.wait)
     cancel = _short(Deliveries.cancel)
     retry = _short(Deliveries.retry)
 
@@ -147,7 +157,7 @@ class Namespace:
         id: str | None = None,
         connection: Any = None,
         **options: Unpack[DeliveryKeywords],
-    ) -> Accepted:
+    ) -> Handle[Any]:
         """Accept one delivery; when this returns it is on disk.
 
         It is due at once, `at` a moment, or `after` some seconds. The same `key` returns the same
@@ -159,13 +169,20 @@ class Namespace:
         With a `connection` it is accepted in the open transaction of that connection, and exists if
         and only if the transaction commits. Give `app.transaction()`, `delivery.transaction`, a
         message, or on PostgreSQL a connection of asyncpg, psycopg, psycopg2, SQLAlchemy or Django.
+
+        The end can be awaited: `await handle.wait()`, or `await handle.result()` for what the
+        handler returned.
         """
         shared = self._shared
         request = shared.intake.request(target, payload, id, **options)
         if connection is not None:
-            return await shared.outbox.accept(connection, request)
-        await shared.intake.know([request.target])
-        return await shared.accept_traced(request.target, lambda: shared.acceptor.accept(request))
+            accepted = await shared.outbox.accept(connection, request)
+        else:
+            await shared.intake.know([request.target])
+            accepted = await shared.accept_traced(
+                request.target, lambda: shared.acceptor.accept(request)
+            )
+        return handle_of(accepted, self.deliveries)
 
     def deliver_within(
         self,

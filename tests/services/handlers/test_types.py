@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.requirement("P1"), pytest.mark.long]
+pytestmark = pytest.mark.requirement("P1")
+
+PYRIGHT = Path(sys.prefix) / "node" / "node_modules" / ".bin" / "pyright"
 
 PROGRAM = """
 from datetime import date
@@ -24,7 +26,8 @@ async def weekly(team: int, since: date, *, dry_run: bool = False) -> str:
 
 
 @app.handler("charge", timeout=5)
-def charge(delivery: duly.Delivery, order: int) -> None: ...
+def charge(delivery: duly.Delivery, order: int) -> int:
+    return order
 
 
 @app.handler("ship")
@@ -38,10 +41,13 @@ async def sweep() -> None: ...
 
 async def right() -> None:
     assert_type(await weekly(7, date(2026, 11, 1)), str)
-    assert_type(await weekly.deliver(7, since=date(2026, 11, 1)), duly.Accepted)
+    handle = await weekly.deliver(7, since=date(2026, 11, 1))
+    assert_type(handle, duly.Handle[str])
+    assert_type(await handle.result(timeout=5), str)
+    assert_type(await weekly.using(after=30).deliver(7, date(2026, 11, 1)), duly.Handle[str])
     await weekly.using(after=30, key="k", stream="team:7").deliver(7, date(2026, 11, 1))
     await weekly.deliver_many(weekly.item(n, date(2026, 11, 1), dry_run=True) for n in (1, 2))
-    await charge.deliver(12)
+    assert_type(await charge.deliver(12), duly.Handle[int])
     await ship.deliver([1, 2])
     await sweep.deliver()
     await app.deliver(weekly, {"team": 7})
@@ -65,16 +71,25 @@ async def wrong() -> None:
 """
 
 
+@pytest.mark.long
 def test_mypy_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", "cache"]
+    assert_only_wrong_calls_are_refused(tmp_path, *mypy)
+
+
+@pytest.mark.clients
+def test_pyright_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Path) -> None:
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    assert_only_wrong_calls_are_refused(tmp_path, str(PYRIGHT), "--pythonpath", sys.executable)
+
+
+def assert_only_wrong_calls_are_refused(folder: Path, *command: str) -> None:
+    (folder / "program.py").write_text(PROGRAM)
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", tmp_path / "c",
-         program],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    found = {int(number) for number in re.findall(r"program\.py:(\d+): error", done.stdout)}
+        [*command, "program.py"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    refused = re.findall(r"program\.py:(\d+):(?:\d+ -)? error", done.stdout)
     expected = {
         number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# wrong")
     }
-    assert found == expected, done.stdout + done.stderr
+    assert set(map(int, refused)) == expected, done.stdout + done.stderr

@@ -127,4 +127,5 @@ def history_row(id: str, outcome: str, at: object) -> Row:
         "error": None,
         "answer": None,
         "traceback": None,
+        "exception": None,
     }

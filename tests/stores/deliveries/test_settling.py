@@ -153,6 +153,7 @@ def history_row(claimed: Claimed, outcome: str, attempt: int, **changes: object)
         "error": f"the error of {outcome}",
         "answer": f'"the answer of {outcome}"',
         "traceback": f"the traceback of {outcome}",
+        "exception": f"the class of {outcome}",
         **changes,
     }
 

@@ -22,7 +22,7 @@ def streams(probe: StoreProbe) -> StreamProbe:
 def history_row(id: str, outcome: str, at: datetime, **more: object) -> Row:
     """A row of the history that no worker wrote."""
     row = dict.fromkeys(
-        ("token", "started_at", "next_at", "reason", "error", "answer", "traceback")
+        ("token", "started_at", "next_at", "reason", "error", "answer", "traceback", "exception")
     )
     return {"delivery": id, "attempt": 0, "outcome": outcome, "finished_at": at, **row, **more}
 

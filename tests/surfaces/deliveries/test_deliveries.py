@@ -142,3 +142,26 @@ def test_workers_are_listed_with_what_they_hold_and_can_be_drained(sqlite_home: 
     assert drained["draining_at"] is not None
     assert drained == listed | {"beat_at": drained["beat_at"]}
     assert (worker["draining_at"], resumed["draining_at"]) == (None, None)
+
+
+@pytest.mark.requirement("P3")
+async def test_a_result_is_shown_once_the_delivery_has_ended(home: Home) -> None:
+    home.write("sums.py", SUMS)
+    with home.serving("sums:app"):
+        id = home.json("deliver", "double", '{"number": 6}')["id"]
+        shown = home.ok("deliveries", "show", id, "--wait", "60s")
+    assert '"double":12' in next(line for line in shown.splitlines() if line.startswith("result"))
+    assert home.json("deliveries", "show", id)["result"] == {"double": 12}
+    refused = home.duly("deliveries", "show", id, "--wait", "2m")
+    assert (refused.returncode, "give up to 60s" in refused.stderr) == (2, True)
+
+
+SUMS = """
+import duly
+
+app = duly.App()
+
+@app.handler("double")
+async def double(number: int) -> dict[str, int]:
+    return {"double": number * 2}
+"""

@@ -109,9 +109,13 @@ async def handlers(app: App, page: str) -> None:
 
 
 async def functions(app: App, page: str) -> None:
+    """Run each statement, and what it has delivered."""
+    names: Names = {"app": app, "duly": duly}
     for code in blocks(page):
-        await run(code, {"app": app, "duly": duly})
-    await run_until_idle(app)
+        for statement in statements(code):
+            await run(statement, names)
+            await run_until_idle(app)
+    assert names["delivery"].result == str(names["price"]) == "19.90"
     assert {each.state for each in await app.list()} == {"completed", "pending"}
 
 

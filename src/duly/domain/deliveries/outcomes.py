@@ -20,10 +20,11 @@ from duly.records.retry_plan import RetryPlan
 
 LONGEST_ERROR = 4000
 LONGEST_TRACEBACK = 8192
+LONGEST_CLASS = 200
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """The target accepted the delivery; `answer` is stored with the attempt."""
+    """The target accepted the delivery; `answer`, as JSON, is stored with the attempt."""
 
     answer: str | None = None
 
@@ -44,6 +45,8 @@ class Failed(msgspec.Struct, frozen=True):
     """The target answered that it no longer exists (410)."""
     traceback: str | None = None
     """The traceback in the user's code."""
+    exception: str | None = None
+    """The class of the exception that the user's code raised."""
     status: int | None = None
     """A status that ends the delivery unless the plan's `retry_on` includes it."""
     advice: str = ""
@@ -125,6 +128,7 @@ class Settlement(msgspec.Struct):
     steps: tuple[Step, ...] = ()
     """Steps of the attempt that are not stored yet; written with every verdict."""
     traceback: str | None = None
+    exception: str | None = None
 
 
 def complete(
@@ -221,6 +225,8 @@ def _fail(
     settlement.answer = failed.answer
     settlement.gone = failed.gone
     settlement.error = _storable(failed.error + failed.advice, LONGEST_ERROR)
+    if failed.exception is not None:
+        settlement.exception = _storable(failed.exception, LONGEST_CLASS)
     if failed.traceback is not None:
         settlement.traceback = _storable(failed.traceback, LONGEST_TRACEBACK)
     wait = _wait(failed, plan, settlement.attempt, chance)

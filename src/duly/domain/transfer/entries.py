@@ -128,6 +128,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     answer: msgspec.Raw = ABSENT
     traceback: str | None = None
+    exception: str | None = None
 
 
 class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):

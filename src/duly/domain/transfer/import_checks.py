@@ -123,7 +123,7 @@ def _check_delivery(entry: DeliveryEntry, payload_limit: int) -> None:
         _check_texts(past, ("traceback",), 4 * LONGEST_TRACEBACK)
 
 
-PAST = ("outcome", "reason", "error")
+PAST = ("outcome", "reason", "error", "exception")
 CHECKED: Mapping[str, Callable[[Any], object]] = {
     "key": lambda value: checks.checked_text("key", value),
     "priority": checks.checked_priority,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import timedelta
 from typing import Any, Unpack
 
 import msgspec
@@ -12,8 +13,8 @@ from duly.domain import checks
 from duly.domain.deliveries import states
 from duly.domain.endpoints.endpoint import wanted_target
 from duly.domain.streams.policy import checked_stream
-from duly.ports import Filter, Store
-from duly.records.attempt import Attempt, HistoryEntry, Step, tries
+from duly.ports import Clock, Filter, Store
+from duly.records.attempt import Attempt, HistoryEntry, Step, result_of, tries
 from duly.records.dead_letter import BulkProgress
 from duly.records.delivery import (
     Delivery,
@@ -27,6 +28,8 @@ from duly.records.page import Page
 from duly.records.retry_plan import RetryPlan
 from duly.services.deliveries.bulk import PendingMoves
 from duly.services.deliveries.counts import Look, counts_of
+from duly.services.deliveries.ends import Ends
+from duly.services.deliveries.handles import wait_for
 from duly.services.deliveries.waiting import Problem, outlook
 
 
@@ -34,7 +37,8 @@ class Deliveries:
     """The deliveries of one namespace; `actor` is named in the audit trail, None writes no entry.
 
     `problem` returns why the secrets of an endpoint cannot be read; `plan` is the retry plan of
-    webhooks that have none of their own; `look` reads the status of the namespace.
+    webhooks that have none of their own; `look` reads the status of the namespace; `ends` waits
+    for deliveries.
     """
 
     def __init__(
@@ -43,9 +47,13 @@ class Deliveries:
         problem: Problem,
         plan: RetryPlan,
         look: Look,
+        ends: Ends,
+        clock: Clock,
         actor: str | None = None,
     ) -> None:
         self._store = store
+        self._ends = ends
+        self._clock = clock
         self._look = look
         self._problem = problem
         self._plan = plan
@@ -56,13 +64,22 @@ class Deliveries:
         """One delivery, or NotFound."""
         return await self._store.deliveries.get(checks.checked_id(id))
 
-    async def detail(self, id: str) -> DeliveryDetail:
-        """One delivery with its attempts, steps, state changes, and what it waits for."""
-        delivery, history = await self.get(id), await self.history(id)
+    async def detail(self, id: str, *, wait: float = 0) -> DeliveryDetail:
+        """One delivery with its result, attempts, steps, state changes, and what it waits for.
+
+        Unless it has ended, its end is awaited for up to `wait` seconds.
+        """
+        delivery = await self.get(id)
+        if wait and delivery.state not in states.FINISHED:
+            await self._ends.wait(delivery.id, checks.checked_wait("wait", wait))
+            delivery = await self.get(id)
+        history = await self.history(id)
+        attempts = tries(history)
         return DeliveryDetail(
             **msgspec.structs.asdict(delivery),
             **await outlook(self._store, self._problem, delivery, self._plan),
-            attempts=tries(history),
+            result=result_of(attempts),
+            attempts=attempts,
             steps=await self._store.steps.load(delivery.id),
             transitions=transitions(delivery, history),
         )
@@ -99,6 +116,14 @@ class Deliveries:
     async def steps(self, id: str) -> Sequence[Step]:
         """The completed steps of a delivery, in their order."""
         return await self._store.steps.load((await self.get(id)).id)
+
+    async def wait(self, id: str, *, timeout: float | timedelta | None = None) -> DeliveryDetail:
+        """The delivery when it has completed.
+
+        DeliveryFailed if it is a dead letter or was cancelled, NotEnded after `timeout` seconds;
+        without one it waits for as long as it takes.
+        """
+        return await wait_for(self, self._clock, id, timeout)
 
     async def cancel(self, id: str) -> Delivery:
         """Cancel a pending delivery; safe to repeat.

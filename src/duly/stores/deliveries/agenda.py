@@ -184,6 +184,7 @@ async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[La
             "error": [each.error for each in settlements],
             "answer": [each.answer for each in settlements],
             "traceback": [each.traceback for each in settlements],
+            "exception": [each.exception for each in settlements],
             "fingerprint": [each.fingerprint for each in settlements],
         },
     )

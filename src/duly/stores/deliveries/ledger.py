@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -133,6 +133,11 @@ class Deliveries:
         if not rows:
             raise NotFound("delivery", id, "duly deliveries list shows what there is")
         return delivery_of(rows[0])
+
+    async def unfinished(self, ids: Collection[str]) -> set[str]:
+        """Those of these deliveries, of any namespace, that have not ended."""
+        rows = await self._database.fetch_named("ledger.unfinished", ids=list(ids))
+        return {row["id"] for row in rows}
 
     async def page(self, filter: Filter) -> tuple[list[Delivery], str | None]:
         """A page of deliveries, newest first, and the id to continue from, None at the end."""

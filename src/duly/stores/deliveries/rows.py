@@ -9,6 +9,7 @@ import msgspec
 
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.identifiers import worker_of
+from duly.domain.deliveries.results import answer_and_result
 from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules.schedule import decode_occasion
 from duly.records.attempt import HistoryEntry
@@ -85,8 +86,9 @@ AFTER = {
 def entry_of(row: Mapping[str, Any]) -> HistoryEntry:
     """One entry of a delivery's history from its row."""
     token = row["token"]
+    answer, result = answer_and_result(row["answer"])
     return HistoryEntry(
-        **dict(row) | {"answer": row["answer"] and msgspec.json.decode(row["answer"])},
+        **dict(row) | {"answer": answer, "result": result},
         before=BEFORE.get(row["outcome"], State.PROCESSING),
         after=AFTER.get(row["outcome"], State.PENDING),
         worker=None if token is None else worker_of(token),

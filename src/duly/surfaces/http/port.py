@@ -61,8 +61,9 @@ class HttpPort:
             await self._app.clock.sleep(PUBLISH_SECONDS)
 
     async def stopping(self) -> None:
-        """Refuse requests from now on, and end live event streams."""
+        """Refuse requests from now on, and end those that wait, and live event streams."""
         self._health.stopping = True
+        self._app.parts.ends.release()
         await self._site.authenticator.end_live_streams()
 
     async def stop(self) -> None:

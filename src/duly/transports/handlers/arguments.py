@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -12,7 +13,12 @@ from msgspec import UNSET
 from duly.domain.deliveries.payloads import from_model
 from duly.errors import InvalidInput
 from duly.ports import Execution
-from duly.transports.handlers.functions import Argument, Parameters, parameters_of
+from duly.transports.handlers.functions import (
+    Argument,
+    Parameters,
+    parameters_of,
+    returned_type,
+)
 from duly.transports.handlers.handled_delivery import HandledDelivery
 
 NOTHING: Mapping[str, Any] = {}
@@ -149,6 +155,14 @@ def _model(wanted: Any, value: Any) -> Any:
     if not _is_model(wanted):
         raise TypeError(f"{wanted!r} cannot be read from JSON")
     return wanted.model_validate(value)
+
+
+def result_decoder(function: Callable[..., Any]) -> Callable[[Any], Any] | None:
+    """Turns the JSON of a result into the type that the function returns; None if that is Any."""
+    wanted = returned_type(function)
+    if wanted in (Any, None, type(None)):
+        return None
+    return partial(msgspec.convert, type=wanted, dec_hook=_model)
 
 
 def _decoder(wanted: Any) -> Callable[[bytes], Any]:

@@ -11,7 +11,7 @@ from duly.domain.deliveries.outcomes import Failed
 from duly.errors import Contended, StoreUnavailable
 from duly.ports import Execution
 from duly.records.reason import Reason
-from duly.tracebacks import traceback_text
+from duly.tracebacks import class_name, traceback_text
 
 LOCK_NOT_AVAILABLE = "55P03"
 """PostgreSQL's code for a lock timeout."""
@@ -49,8 +49,15 @@ def failed(
     after: float | None = None,
     again: bool | None = None,
 ) -> Failed:
-    """A failed attempt, with the error's traceback."""
-    return Failed(reason, problem, after=after, again=again, traceback=traceback_text(error))
+    """A failed attempt, with the error's class and traceback."""
+    return Failed(
+        reason,
+        problem,
+        after=after,
+        again=again,
+        traceback=traceback_text(error),
+        exception=class_name(error),
+    )
 
 
 def _described(error: BaseException) -> str:

@@ -5,6 +5,7 @@ Without the check, such a handler would fail, or do nothing, at every delivery.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import typing
@@ -129,6 +130,15 @@ def _type_of(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
         ) from None
     found = known[parameter.name]
     return Any if found is object else found
+
+
+def returned_type(function: Callable[..., Any]) -> Any:
+    """The type that a function says it returns; Any if it says none, or none that can be found."""
+    annotation = getattr(function, "__annotations__", {}).get("return", UNTYPED)
+    with contextlib.suppress(InvalidInput):
+        if (found := _type_of(function, NAMELESS.replace(annotation=annotation))) is not UNTYPED:
+            return found
+    return Any
 
 
 def _globals(function: Callable[..., Any]) -> dict[str, Any]:

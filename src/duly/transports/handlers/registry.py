@@ -24,6 +24,7 @@ from duly.domain.deliveries.outcomes import (
     Outcome,
     Released,
 )
+from duly.domain.deliveries.results import answer_with
 from duly.domain.events import Event, HandlerOverran
 from duly.errors import InvalidInput
 from duly.ports import Execution
@@ -53,6 +54,7 @@ class RegisteredHandler(msgspec.Struct, frozen=True):
     is_async: bool
     style: CallStyle
     deadlines: Deadlines
+    keeps_result: bool
 
 
 class Handlers:
@@ -70,7 +72,13 @@ class Handlers:
         self._default = default
 
     def add(
-        self, name: str, function: Function, plan: RetryPlan | None, timeout: float | None
+        self,
+        name: str,
+        function: Function,
+        plan: RetryPlan | None = None,
+        timeout: float | None = None,
+        *,
+        keep_result: bool = True,
     ) -> RegisteredHandler:
         """Register a function under a name that is not in use yet."""
         checked_name("handler", name)
@@ -87,6 +95,7 @@ class Handlers:
             inspect.iscoroutinefunction(function),
             style,
             Deadlines(timeout or DEFAULT_TIMEOUT, self._report_overrun),
+            keep_result,
         )
         return added
 
@@ -116,7 +125,7 @@ class Handlers:
         for handler in self._handlers.values():
             if handler.function is function:
                 return handler.name
-        self.add(function.__name__, function, None, None)
+        self.add(function.__name__, function)
         return function.__name__
 
     def serves(self) -> Sequence[str]:
@@ -150,7 +159,7 @@ class Handlers:
     ) -> Outcome:
         handler.deadlines.add(execution)
         try:
-            await call
+            result = await call
         except asyncio.CancelledError as error:
             if not handler.deadlines.passed(execution):
                 if execution.task.cancelling():
@@ -164,7 +173,9 @@ class Handlers:
             return self._failure(handler, execution, error)
         finally:
             is_late = handler.deadlines.remove(execution)
-        return _timed_out(handler, None) if is_late else COMPLETED
+        if is_late:
+            return _timed_out(handler, None)
+        return COMPLETED if result is None else _completed(handler, result)
 
     def _failure(
         self, handler: RegisteredHandler, execution: Execution, error: BaseException
@@ -185,21 +196,21 @@ class Handlers:
 
     async def _call(
         self, handler: RegisteredHandler, function: Callable[[], Any], execution: Execution
-    ) -> None:
+    ) -> Any:
         await failpoints.hit("handler.enter")
         if handler.is_async:
-            await function()
+            result = await function()
         else:
-            await self._call_in_thread(handler, function, execution)
+            result = await self._call_in_thread(handler, function, execution)
         await failpoints.hit("handler.exit")
+        return result
 
     async def _call_in_thread(
         self, handler: RegisteredHandler, function: Callable[[], Any], execution: Execution
-    ) -> None:
+    ) -> Any:
         call = partial(copy_context().run, function)
         result = await self._wait_for_thread(self._run_in_thread(call), handler, execution)
-        if isinstance(result, Awaitable):
-            await result
+        return await result if isinstance(result, Awaitable) else result
 
     async def _wait_for_thread(
         self, call: Future[Any], handler: RegisteredHandler, execution: Execution
@@ -219,6 +230,20 @@ class Handlers:
                     return call.result()
                 if handler.deadlines.passed(execution):
                     handler.deadlines.overran(execution)
+
+
+def _completed(handler: RegisteredHandler, result: Any) -> Outcome:
+    if not handler.keeps_result:
+        return COMPLETED
+    try:
+        return Completed(answer_with(result))
+    except InvalidInput as error:
+        # Not again by itself: the handler has done its work, and would return the same.
+        problem = (
+            f"{handler.name} returned what cannot be kept: {error.problem}; return less, or "
+            "register it with keep_result=False"
+        )
+        return Failed(Reason.SERIALIZATION_ERROR, problem, again=False)
 
 
 def _timed_out(handler: RegisteredHandler, traceback: str | None) -> Failed:

@@ -10,7 +10,8 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from duly.domain.deliveries.failures import Fail
-from duly.domain.deliveries.steps import checked_step, kept_result
+from duly.domain.deliveries.results import kept_result
+from duly.domain.deliveries.steps import checked_step
 from duly.errors import Conflict
 from duly.ports import Execution
 from duly.records.attempt import NOTHING, Step

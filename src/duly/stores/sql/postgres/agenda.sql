@@ -192,9 +192,10 @@ with outcome as materialized (
         :lane::uuid[], :token::bigint[], :delivery::uuid[], :verdict::text[], :attempt::smallint[],
         :started_at::timestamptz[], :finished_at::timestamptz[], :wait::double precision[],
         :priority::smallint[], :crashes::smallint[], :reason::text[], :error::text[],
-        :answer::text[], :traceback::text[], :fingerprint::text[]
+        :answer::text[], :traceback::text[], :exception::text[],
+        :fingerprint::text[]
     ) as t(lane, token, delivery, verdict, attempt, started_at, finished_at, wait,
-           priority, crashes, reason, error, answer, traceback, fingerprint)
+           priority, crashes, reason, error, answer, traceback, exception, fingerprint)
 ), ended as (
     delete from duly.agenda a
     where a.lane = any(array(
@@ -245,10 +246,10 @@ with outcome as materialized (
 ), logged as (
     insert into duly.attempts
         (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error,
-         answer, traceback)
+         answer, traceback, exception)
     select delivery, attempt, verdict, token, started_at, finished_at,
            coalesce(:now::timestamptz, now()) + wait * interval '1 second', reason, error, answer,
-           traceback
+           traceback, exception
     from applied where verdict <> 'deferred' and (answer is not null or verdict <> 'completed')
 )
 select lane::text as lane from applied;

@@ -57,12 +57,17 @@ where id = any(:id::uuid[]) or (namespace = :namespace and key = any(:key::text[
 -- name: get
 select * from duly.booked where id = :id::uuid and namespace = :namespace;
 
+-- name: unfinished
+select id::text as id from duly.deliveries
+where id = any(:ids::uuid[]) and state = 'pending';
+
 -- name: attempts
 select delivery::text as delivery, attempt, outcome, token, started_at, finished_at, next_at,
-       reason, error, answer, traceback
+       reason, error, answer, traceback, exception
 from duly.attempts where delivery = :id::uuid
 union all
-select id::text, attempt, state, token, started_at, finished_at, null, reason, error, null, null
+select id::text, attempt, state, token, started_at, finished_at, null, reason, error, null, null,
+       null
 from duly.deliveries where id = :id::uuid and state = 'completed'
   and not exists (select from duly.attempts where delivery = :id::uuid and outcome = 'completed')
 order by finished_at;

@@ -62,7 +62,7 @@ where delivery = any(:ids::uuid[]) order by delivery, done_at, name;
 
 -- name: history
 select delivery::text as delivery, attempt, outcome, started_at, finished_at, next_at, reason,
-       error, answer, traceback
+       error, answer, traceback, exception
 from duly.attempts where delivery = any(:ids::uuid[])
 order by delivery, finished_at, attempt, outcome;
 
@@ -165,11 +165,12 @@ where excluded.halted = 'blocked' and a.halted is distinct from 'blocked' and a.
 
 -- name: remember
 insert into duly.attempts
-    (delivery, attempt, outcome, started_at, finished_at, next_at, reason, error, answer, traceback)
+    (delivery, attempt, outcome, started_at, finished_at, next_at, reason, error, answer, traceback,
+     exception)
 select * from unnest(
     :delivery::uuid[], :attempt::smallint[], :outcome::text[], :started_at::timestamptz[],
     :finished_at::timestamptz[], :next_at::timestamptz[], :reason::text[], :error::text[],
-    :answer::text[], :traceback::text[]);
+    :answer::text[], :traceback::text[], :exception::text[]);
 
 -- name: record
 insert into duly.steps (delivery, name, attempt, done_at, result)

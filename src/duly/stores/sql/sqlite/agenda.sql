@@ -161,9 +161,10 @@ where id = :delivery and :verdict not in ('released', 'reclaimed', 'deferred')
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 insert into duly.attempts
     (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error, answer,
-     traceback)
+     traceback, exception)
 select :delivery, :attempt, :verdict, :token, :started_at, :finished_at,
-       :now + cast(:wait * 1000000 as integer), :reason, :error, :answer, :traceback
+       :now + cast(:wait * 1000000 as integer), :reason, :error, :answer, :traceback,
+       :exception
 where :verdict <> 'deferred' and (:answer is not null or :verdict <> 'completed')
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 update duly.progress set skipped = skipped + 1

@@ -35,12 +35,16 @@ where id = :id or (namespace = :namespace and key = :key);
 -- name: get
 select * from duly.booked where id = :id and namespace = :namespace;
 
+-- name: unfinished
+select id from duly.deliveries
+where id in (select value from json_each(:ids)) and state = 'pending';
+
 -- name: attempts
 select delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error, answer,
-       traceback
+       traceback, exception
 from duly.attempts where delivery = :id
 union all
-select id, attempt, state, token, started_at, finished_at, null, reason, error, null, null
+select id, attempt, state, token, started_at, finished_at, null, reason, error, null, null, null
 from duly.deliveries where id = :id and state = 'completed'
   and not exists (select 1 from duly.attempts where delivery = :id and outcome = 'completed')
 order by finished_at;

@@ -56,7 +56,7 @@ where delivery in (select value from json_each(:ids)) order by delivery, done_at
 
 -- name: history
 select delivery, attempt, outcome, started_at, finished_at, next_at, reason, error, answer,
-       traceback
+       traceback, exception
 from duly.attempts where delivery in (select value from json_each(:ids))
 order by delivery, finished_at, attempt, outcome;
 
@@ -129,9 +129,10 @@ where excluded.halted = 'blocked' and a.halted is not 'blocked' and a.token is n
 
 -- name: remember
 insert into duly.attempts
-    (delivery, attempt, outcome, started_at, finished_at, next_at, reason, error, answer, traceback)
+    (delivery, attempt, outcome, started_at, finished_at, next_at, reason, error, answer, traceback,
+     exception)
 values (:delivery, :attempt, :outcome, :started_at, :finished_at, :next_at, :reason, :error,
-        :answer, :traceback);
+        :answer, :traceback, :exception);
 
 -- name: record
 insert into duly.steps (delivery, name, attempt, done_at, result)

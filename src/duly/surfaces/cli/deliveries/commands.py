@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
+import msgspec
 from cyclopts import App, Parameter
 
 from duly.errors import InvalidInput
 from duly.records.attempt import HistoryEntry, Step
 from duly.records.delivery import Delivery, DeliveryDetail
+from duly.services.deliveries.handles import wait_seconds
 from duly.surfaces.cli.deliveries.filters import WANTED, DeliveryFlags
 from duly.surfaces.cli.deliveries.moves import cancel, retry
 from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
@@ -20,6 +22,7 @@ from duly.surfaces.cli.terminal.retry_plans import plan_in_words
 MOST = 1000
 Limit = Annotated[int, Parameter(help=f"How many to show, at most {MOST}.")]
 Payloads = Annotated[bool, Parameter(negative=(), help="With --json: the payload of each too.")]
+Wait = Annotated[str | None, Parameter(help="Until it has ended, up to 60s: --wait 30s.")]
 
 commands = App(name="deliveries", help="List, show, cancel and retry deliveries.")
 
@@ -45,10 +48,10 @@ async def list_(
 
 
 @commands.command
-async def show(id: Id, /, *, common: Common = COMMON) -> None:
-    """Show one delivery with all its attempts and steps."""
+async def show(id: Id, /, *, wait: Wait = None, common: Common = COMMON) -> None:
+    """Show one delivery with its result and all its attempts and steps."""
     async with backend(common) as app:
-        found = await app.deliveries.detail(await whole_id(app, id))
+        found = await app.deliveries.detail(await whole_id(app, id), wait=wait_seconds(wait))
         history = [] if common.json else await app.deliveries.history(found.id)
     answer(common.json, found, lambda: shown(found, history))
 
@@ -81,8 +84,10 @@ def shown(found: DeliveryDetail, history: Sequence[HistoryEntry]) -> str:
     endpoint = found.endpoint
     where = None if endpoint is None else f"{endpoint.name}, {endpoint.url or 'removed'}"
     plan = None if found.retry is None else plan_in_words(found.retry)
-    others = dict.fromkeys(("attempts", "steps", "transitions"))
-    parts = [facts(fields(found) | others | {"endpoint": where, "retry": plan})]
+    result = None if found.result is None else msgspec.Raw(msgspec.json.encode(found.result))
+    others: dict[str, object] = dict.fromkeys(("attempts", "steps", "transitions"))
+    others |= {"endpoint": where, "retry": plan, "result": result}
+    parts = [facts(fields(found) | others)]
     if found.steps:
         parts.append(_steps(found.steps))
     if history:

@@ -26,6 +26,12 @@ class DeliveryQuery(DeliveryFilter, frozen=True, forbid_unknown_fields=True, kw_
         return given | {"before": given.pop("cursor")}
 
 
+class WaitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How long to wait for a delivery's end."""
+
+    wait: Annotated[str, Meta(description="a duration up to 60s, as in 30s")] | None = None
+
+
 class CountsQuery(DeliveryFilter, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which deliveries to count."""
 

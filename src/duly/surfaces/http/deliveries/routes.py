@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 import msgspec
 
 from duly.domain.endpoints.targets import target_of
@@ -17,6 +20,7 @@ from duly.records.delivery import (
     NewDelivery,
 )
 from duly.records.page import Page
+from duly.services.deliveries.handles import wait_seconds
 from duly.services.namespace import Namespace
 from duly.surfaces.http.deliveries.bodies import (
     CountsQuery,
@@ -24,11 +28,13 @@ from duly.surfaces.http.deliveries.bodies import (
     LateQuery,
     PendingMove,
     StuckQuery,
+    WaitQuery,
 )
 from duly.surfaces.http.protocol.backpressure import SINGLE
 from duly.surfaces.http.protocol.bodies import seconds
 from duly.surfaces.http.protocol.bulk import run_bulk
 from duly.surfaces.http.protocol.decoding import checked
+from duly.surfaces.http.protocol.hangups import while_connected
 from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.responses import Answer
 from duly.surfaces.http.protocol.routing import Other, get, post
@@ -90,9 +96,19 @@ async def stuck(app: Namespace, query: StuckQuery) -> Page[ExplainedDelivery]:
 
 
 @get("/deliveries/{id}", operation_id="get_delivery")
-async def show(app: Namespace, id: str) -> DeliveryDetail:
-    """One delivery with its payload, attempts, steps, transitions, and what it waits for."""
+async def show(app: Namespace, request: Request, id: str, query: WaitQuery) -> DeliveryDetail:
+    """One delivery with its payload, result, attempts, steps, and what it waits for.
+
+    With `wait`, the answer comes when the delivery has ended, or after that time.
+    """
+    if seconds := wait_seconds(query.wait):
+        await while_connected(request.receive, _wait(app, id, seconds))
     return await app.deliveries.detail(id)
+
+
+async def _wait(app: Namespace, id: str, seconds: float) -> None:
+    with suppress(asyncio.CancelledError):  # nobody listens any more
+        await app.deliveries.detail(id, wait=seconds)
 
 
 @get("/deliveries/{id}/moves", operation_id="list_delivery_moves")

@@ -40,6 +40,7 @@ export function render(place) {
     text.value ? /** @type {DeliveryDetail} */ (JSON.parse(text.value)) : null,
   );
   const payload = computed(() => (text.value ? pretty(member(text.value, "payload") ?? "null") : ""));
+  const result = computed(() => (text.value ? pretty(member(text.value, "result") ?? "null") : "null"));
   return html` <nav aria-label="Breadcrumb"><a href="#/deliveries">Deliveries</a></nav>
     ${troubleOf(read)}
     ${when(
@@ -66,19 +67,27 @@ export function render(place) {
                 <header><h2>Facts</h2></header>
                 <div class="inside">${() => facts(found())}</div>
               </section>
-              <section class="card">
-                <header>
-                  <h2>Payload</h2>
-                  <span class="spring"></span>${() => copyButton(payload.value, "the payload")}
-                </header>
-                <div class="inside stack">${longText(() => payload.value, "Payload")}</div>
-              </section>
+              ${jsonCard("Payload", () => payload.value)}
+              ${when(
+                () => result.value !== "null",
+                () => jsonCard("Result", () => result.value),
+              )}
               ${() => steps(found())}
             </div>
           </div>`;
       },
     )}`;
 }
+
+/** @param {string} title @param {() => string} text */
+const jsonCard = (title, text) =>
+  html`<section class="card">
+    <header>
+      <h2>${title}</h2>
+      <span class="spring"></span>${() => copyButton(text(), `the ${title.toLowerCase()}`)}
+    </header>
+    <div class="inside stack">${longText(text, title)}</div>
+  </section>`;
 
 /** @param {DeliveryDetail} delivery @param {string} payload @param {() => Promise<void>} load */
 function moves(delivery, payload, load) {

@@ -67,7 +67,7 @@ function attemptItem(each) {
       ${
         each.traceback
           ? html`<details>
-              <summary>Traceback</summary>
+              <summary>Traceback${each.exception ? ` of ${each.exception}` : ""}</summary>
               <pre tabindex="0">${each.traceback}</pre>
             </details>`
           : null
