@@ -26,14 +26,21 @@ def items(count: int, streams: int) -> Iterator[Item]:
 
 
 async def main(
-    database: str, count: int, concurrency: int, filled: bool, streams: int
+    database: str, count: int, concurrency: int, filled: bool, streams: int, handler: str
 ) -> dict[str, object]:
     """Accept the deliveries, unless the store is filled, then time only their draining."""
     app = duly.App(database, concurrency=concurrency)
 
-    @app.handler("noop")
-    async def noop(delivery: duly.Delivery[object]) -> None:
-        pass
+    if handler == "delivery":
+
+        @app.handler("noop")
+        async def noop(delivery: duly.Delivery[object]) -> None:
+            pass
+    else:
+
+        @app.handler("noop")
+        async def same(n: int) -> int:
+            return n
 
     async with app:
         if not filled:
@@ -68,6 +75,12 @@ if __name__ == "__main__":
     arguments.add_argument("--count", type=int, required=True)
     arguments.add_argument("--concurrency", type=int, default=2000)
     arguments.add_argument("--streams", type=int, default=0)
+    arguments.add_argument(
+        "--handler",
+        choices=["delivery", "arguments"],
+        default="delivery",
+        help="a no-op that takes the delivery, or one with an argument and a result",
+    )
     arguments.add_argument(
         "--filled", action="store_true", help="the deliveries are already stored"
     )

@@ -42,11 +42,13 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
-def in_process(module: str, *arguments: object, timeout: float = 600) -> dict[str, Any]:
+def in_process(
+    module: str, *arguments: object, timeout: float = 600, root: Path = ROOT
+) -> dict[str, Any]:
     """Run a benchmark's module in its own process and return its JSON line."""
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
     done = subprocess.run(
-        command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=timeout
+        command, cwd=root, check=False, capture_output=True, text=True, timeout=timeout
     )
     if done.returncode:
         raise RuntimeError(f"{module} failed:\n{done.stderr[-2000:]}")

@@ -40,6 +40,21 @@ async def later(delivery):
 @app.handler("runs")
 async def runs(delivery):
     await asyncio.Event().wait()
+
+
+@app.handler("reports")
+async def reports(delivery: duly.Delivery):
+    await delivery.progress(0.4, "page 4 of 10")
+    await asyncio.Event().wait()
+
+
+@app.handler("ignores", timeout=86400)
+async def ignores(delivery):
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
 '''
 
 

@@ -46,6 +46,57 @@ async def test_a_pending_delivery_is_cancelled(tab: Tab, dashboard: Dashboard) -
     assert (await dashboard.home.find(id)).state == "cancelled"
 
 
+@pytest.mark.requirement("P4", "P5")
+async def test_a_running_delivery_shows_its_progress_and_is_cancelled(
+    tab: Tab, dashboard: Dashboard
+) -> None:
+    id = await dashboard.home.deliver("reports", tags=["reports"])
+    await tab.open(f"deliveries/{id}")
+    bar = tab.page.get_by_role("main").get_by_role("status")
+    await expect(bar).to_contain_text("40 %, page 4 of 10")
+    await expect(bar.get_by_role("progressbar")).to_have_attribute("aria-label", "Progress")
+    await tab.open("deliveries?state=processing&q=tag:reports")
+    await tab.see_in_main("40 %")
+    await tab.open(f"deliveries/{id}")
+    await tab.click("Cancel")
+    await tab.confirm("Cancel it")
+    await tab.see_message("Asked to cancel")
+    assert (await ended(dashboard, id)).state == "cancelled"
+    await expect(tab.page.get_by_text("cancelled", exact=True).first).to_be_visible()
+
+
+@pytest.mark.requirement("P5")
+async def test_a_delivery_that_does_not_obey_says_since_when_it_was_asked(
+    tab: Tab, dashboard: Dashboard
+) -> None:
+    id = await dashboard.home.deliver("ignores")
+    await tab.open(f"deliveries/{id}")
+    await tab.click("Cancel")
+    await tab.confirm("Cancel it")
+    await tab.see_in_main("It was asked to cancel")
+
+
+@pytest.mark.requirement("P5")
+async def test_all_that_run_and_match_are_asked_to_cancel(tab: Tab, dashboard: Dashboard) -> None:
+    id = await dashboard.home.deliver("reports", tags=["many"])
+    await tab.open("deliveries?state=processing&q=tag:many")
+    await tab.click("Cancel all that match…")
+    await tab.confirm("Cancel them")
+    assert (await ended(dashboard, id)).state == "cancelled"
+
+
+@pytest.mark.requirement("P5")
+async def test_the_running_head_of_a_stream_is_cancelled(tab: Tab, dashboard: Dashboard) -> None:
+    id = await dashboard.home.deliver("reports", stream="running-line")
+    async with dashboard.home.app() as app, asyncio.timeout(DEADLINE_SECONDS):
+        while (await app.get(id)).state != "processing":
+            pass
+    await tab.open("streams/running-line")
+    await tab.click("Cancel the head")
+    await tab.confirm("Cancel the head")
+    assert (await ended(dashboard, id)).state == "cancelled"
+
+
 async def test_a_dead_letter_is_edited_and_retried(tab: Tab, dashboard: Dashboard) -> None:
     id = (await dead_letter(dashboard, "old")).id
     await tab.open(f"deliveries/{id}")

@@ -77,7 +77,7 @@ class Deliveries:
         return await wait_for(self, self._clock, id, timeout)
 
     async def cancel(self, id: str) -> Delivery:
-        """Cancel a pending delivery; Conflict if it is not pending."""
+        """Cancel a pending delivery, or ask for it if it runs; Conflict if it has ended."""
         return await self._requester.post(Delivery, "deliveries", checked_id(id), "cancel")
 
     async def retry(self, id: str) -> Delivery:

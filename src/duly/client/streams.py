@@ -58,6 +58,10 @@ class Streams:
         delivery = await self._requester.post(Delivery, *place)
         return await self.get(delivery.stream or "")
 
+    async def cancel_head(self, name: str) -> Stream:
+        """Cancel its head, or ask for it if it runs; those behind it proceed."""
+        return await self._moved(name, "cancel")
+
     async def dead_letter_head(self, name: str, note: str | None = None) -> Stream:
         """Make its head a dead letter; those behind it proceed under any policy."""
         return await self._moved(name, "dead-letter", {"note": note})

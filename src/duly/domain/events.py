@@ -83,6 +83,7 @@ class BatchSettled(Event, frozen=True):
     released: int = 0
     expired: int = 0
     skipped: int = 0
+    cancelled: int = 0
     refused: int = 0
     on_time: int = 0
     """First attempts that started within the grace period, since the last batch."""
@@ -113,6 +114,14 @@ class DeliveryCompleted(Event, frozen=True):
     target: str
     attempt: int
     seconds: float | None
+
+
+class DeliveryCancelled(Event, frozen=True):
+    """A running delivery was cancelled, because somebody asked for it."""
+
+    delivery: str
+    target: str
+    attempt: int
 
 
 class HandlerOverran(Event, frozen=True):

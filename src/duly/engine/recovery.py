@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from duly.domain.deliveries.delivery import Claimed
-from duly.domain.deliveries.outcomes import Crashed, Settlement, Verdict
+from duly.domain.deliveries.outcomes import Cancelled, Crashed, Settlement, Verdict
 from duly.domain.events import Reclaimed, WorkersDeclaredDead
 from duly.engine.execution.executor import Executor
 from duly.engine.execution.settler import Observer
@@ -85,15 +85,20 @@ class Recovery:
         names = await store.targets.named({each.target for each in held})
         # The observers look up the targets, and at a start there was no survey yet.
         self._directory.note(names)
-        settlements = [self._settled(each, names.get(each.target, nameless)) for each in held]
+        asked = await store.running.asked([each.id for each in held])
+        settlements = [
+            self._settled(each, names.get(each.target, nameless), asked=each.id in asked)
+            for each in held
+        ]
         applied = await store.agenda.settle(settlements)
         await hit("reclaim.after")
         self._report([each for each in settlements if each.lane in applied], names)
         store.wakeups.hint()
         return len(held)
 
-    def _settled(self, claimed: Claimed, to: TargetName) -> Settlement:
-        return self._executor.decide(claimed, to.name, to.namespace, Crashed(), None)
+    def _settled(self, claimed: Claimed, to: TargetName, *, asked: bool) -> Settlement:
+        outcome = Cancelled() if asked else Crashed()
+        return self._executor.decide(claimed, to.name, to.namespace, outcome, None)
 
     def _report(self, taken: list[Settlement], names: Mapping[int, TargetName]) -> None:
         own = self._executor.store.namespace

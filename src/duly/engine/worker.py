@@ -16,6 +16,7 @@ from duly.engine.dispatch.isolation import Isolation
 from duly.engine.dispatch.suspects import Suspects
 from duly.engine.execution.delivery_runner import DeliveryRunner
 from duly.engine.execution.executor import Executor
+from duly.engine.execution.running import RunningMonitor
 from duly.engine.execution.settler import Observer, Settler
 from duly.engine.lease_monitor import LeaseMonitor
 from duly.engine.loops import Loop
@@ -78,6 +79,7 @@ class Worker:
             store, transport, self._store_clock, chance, crash_rule, self.settler, emit
         )
         self.runner = self._make_runner(executor, grace)
+        self.running_monitor = RunningMonitor(executor, self.runner)
         self.planner = Planners(
             store, settings.served, clock, emit, self._make_planner, poll=settings.poll
         )
@@ -177,6 +179,7 @@ class Worker:
             self.backlog,
             self.admission,
             self.lease_monitor,
+            self.running_monitor,
         )
         return [*quick, *self._slow_loops()]
 
@@ -223,6 +226,7 @@ class Worker:
         await self.membership.beat_once()
         await self.lease_monitor.tick()
         await self.recovery.tick()
+        await self.running_monitor.tick()
         await self.planner.catch_up()
         self.signal.hint()
         await self.dispatcher.tick()

@@ -18,6 +18,7 @@ from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import IdempotentRequests
 from duly.ports.keys import Keys
 from duly.ports.monitoring import Alerts, Rollups, StatusReader, Traces
+from duly.ports.running import Running
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
 from duly.ports.streams import Streams
@@ -116,8 +117,11 @@ class Deliveries(Protocol):
     async def history(self, id: str) -> list[HistoryEntry]:
         """The history of one delivery, oldest first, or NotFound."""
 
-    async def cancel(self, id: str, actor: str | None = None) -> Delivery:
-        """Cancel a pending delivery, else Conflict; with an actor, write an audit entry."""
+    async def cancel(self, id: str, actor: str | None = None, *, running: bool = True) -> Delivery:
+        """Cancel a pending delivery, or if `running`, ask for it while it runs; else Conflict.
+
+        With an actor, write an audit entry.
+        """
 
     async def retry(self, id: str, actor: str | None = None) -> Delivery:
         """Make a dead letter pending again, or a waiting delivery due now; else Conflict.
@@ -275,6 +279,8 @@ class Store(Protocol):
     def streams(self) -> Streams: ...
     @property
     def steps(self) -> Steps: ...
+    @property
+    def running(self) -> Running: ...
     @property
     def failure_stats(self) -> FailureStatsTable: ...
     @property

@@ -76,6 +76,17 @@ class Execution(Protocol):
     def is_stopping(self) -> bool:
         """Whether the worker is stopping its running attempts."""
 
+    is_cancelled: bool
+    """Whether somebody asked to cancel the delivery."""
+    has_obeyed: bool
+    """Whether the handler has seen that, and so ends because of it."""
+
+    def report(self, progress: float, note: str | None) -> None:
+        """Report how far it is; from any thread."""
+
+    def report_overrun(self) -> None:
+        """Report that it runs past its deadline and cannot be stopped."""
+
     def is_store_away(self, error: BaseException) -> bool:
         """Whether the error means that this store, not another one, is unavailable."""
 

@@ -115,6 +115,16 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str | None = None
     crashes: int = 0
     worker: int | None = None
+    progress: Annotated[float | None, Meta(description="from 0 to 1, of a running one")] = None
+    progress_note: str | None = None
+    progress_at: datetime | None = None
+    overran_at: (
+        Annotated[datetime, Meta(description="past its deadline, and cannot be stopped")] | None
+    ) = None
+    cancel_asked_at: (
+        Annotated[datetime, Meta(description="it runs, and its worker was asked to cancel it")]
+        | None
+    ) = None
     payload_json: msgspec.Raw | UnsetType = msgspec.field(name="payload", default=UNSET)
     """The payload as the caller gave it, byte for byte."""
 

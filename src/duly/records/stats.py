@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+
+from duly.records.progress import Progress
 
 
 class Retries(msgspec.Struct, frozen=True):
@@ -134,3 +138,6 @@ class Second(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: int
     oldest_due_seconds: float
     workers: int
+    progress: Annotated[
+        list[Progress], Meta(description="the latest reports of running deliveries, at most 50")
+    ] = []

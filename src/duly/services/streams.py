@@ -105,6 +105,19 @@ class Streams:
 
         return await self._revised(delivery.stream, decide, "released")
 
+    async def cancel_head(self, name: str) -> Stream:
+        """Cancel its head, or ask for it if it runs; those behind it proceed.
+
+        Conflict if it has no head, or a dead one.
+        """
+        name = checked_stream(name)
+        head = (await self._store.streams.get(name, 0)).head
+        if head is None:
+            raise Conflict(f"stream {name} is idle; it has no head that could be cancelled")
+        await self._store.deliveries.cancel(head, self.actor)
+        self._store.wakeups.hint()
+        return await self.get(name)
+
     async def dead_letter_head(self, name: str, note: str | None = None) -> Stream:
         """Make its head a dead letter; those behind it proceed under any policy."""
         why = None if note is None else checks.checked_text("note", note, LONGEST_NOTE)

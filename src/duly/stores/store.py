@@ -25,6 +25,7 @@ from duly.stores.deliveries.inbox import Inbox
 from duly.stores.deliveries.ledger import Deliveries
 from duly.stores.deliveries.maintenance import Maintenance
 from duly.stores.deliveries.outbox import Outbox
+from duly.stores.deliveries.running import Running
 from duly.stores.deliveries.steps import Steps
 from duly.stores.deliveries.traces import Traces
 from duly.stores.endpoints.endpoints import Endpoints
@@ -83,6 +84,7 @@ class SqlStore:
         members = Members(database, namespace)
         self.endpoints = Endpoints(database, namespace, self.targets, members)
         self.addresses = Addresses(database, namespace, addresses)
+        self.running = Running(database, namespace, [namespace])
         self.deliveries = Deliveries(
             database,
             namespace,
@@ -92,6 +94,7 @@ class SqlStore:
             self.endpoints,
             members,
             addresses,
+            self.running,
         )
         self.dead_letters = DeadLetters(database, namespace, self.deliveries, members)
         self.schedules = Schedules(database, namespace, self.targets, wakeups.hint, addresses)
@@ -158,6 +161,7 @@ class SqlStore:
         """This store for an engine that serves these namespaces, or all."""
         view = copy(self)
         view.agenda = Agenda(self.database, served)
+        view.running = Running(self.database, self.namespace, served)
         view.workers = Workers(self.database, self.namespace, served)
         view.maintenance = Maintenance(self.database, served)
         self.wakeups.served = served

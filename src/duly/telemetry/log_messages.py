@@ -37,6 +37,10 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.DEBUG,
         "delivery {delivery} to {target} completed at attempt {attempt}",
     ),
+    events.DeliveryCancelled: (
+        logging.INFO,
+        "delivery {delivery} to {target} was cancelled during attempt {attempt}, as asked",
+    ),
     events.HandlerOverran: (
         logging.WARNING,
         "handler {target} still runs delivery {delivery} after its timeout of {timeout:g} s; "

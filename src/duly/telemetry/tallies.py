@@ -33,7 +33,7 @@ def counts_of(event: Event) -> Counts:
                 completed=event.completed,
                 failed=event.retried + event.dead,
                 dead=event.dead,
-                cancelled=event.expired + event.skipped,
+                cancelled=event.expired + event.skipped + event.cancelled,
                 on_time=event.on_time,
                 lateness_seconds=sum((each.late or 0.0) * each.weight for each in event.timed),
                 run_seconds=sum(each.run * each.weight for each in event.timed),

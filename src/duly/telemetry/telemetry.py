@@ -126,7 +126,7 @@ class Telemetry:
             completed=counts["completed"],
             failed=counts["retried"] + counts["dead"],
             dead=counts["dead"] + counts["poisoned"],
-            cancelled=counts["expired"] + counts["overlapped"],
+            cancelled=counts["expired"] + counts["overlapped"] + counts["cancelled"],
             on_time=counts["on_time"],
             late=counts["DeliveryLate"],
             reclaimed=counts["reclaimed"],
@@ -172,6 +172,7 @@ class Telemetry:
         counts["released"] += batch.released
         counts["expired"] += batch.expired
         counts["overlapped"] += batch.skipped
+        counts["cancelled"] += batch.cancelled
         counts["refused"] += batch.refused
         size = batch.completed + batch.retried + batch.dead + batch.released + batch.refused
         self._count_call("settle", size, batch.seconds)

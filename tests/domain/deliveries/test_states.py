@@ -14,6 +14,7 @@ DRAWN = {
     ("processing", "pending"),
     ("processing", "completed"),
     ("processing", "dead"),
+    ("processing", "cancelled"),
     ("dead", "pending"),
     ("dead", "cancelled"),
 }

@@ -37,6 +37,7 @@ CHANGES: dict[tuple[str, str], tuple[str, Any, str]] = {
     ("POST", "/v1/streams/{name}/pause"): ("line", None, "stream.paused"),
     ("POST", "/v1/streams/{name}/resume"): ("line", None, "stream.resumed"),
     ("POST", "/v1/streams/{name}/retry"): ("line", None, "stream.retried"),
+    ("POST", "/v1/streams/{name}/cancel"): ("line", None, "delivery.cancelled"),
     ("POST", "/v1/streams/{name}/dead-letter"): ("line", None, "stream.dead_lettered"),
     ("POST", "/v1/dead-letters/{id}/retry"): ("{first}", None, "dead_letter.retried"),
     ("POST", "/v1/dead-letters/{id}/edit"): ("{second}", {"payload": 1}, "dead_letter.edited"),
@@ -87,7 +88,8 @@ async def test_every_change_is_audited_with_its_actor(public: Port, clock: Virtu
         ids[name] = (await public.app.deliver("work", stream=name, after=60)).id
         await public.app.streams.dead_letter_head(name)
     await public.app.schedule("daily", every("1h"), "work")
-    await public.app.deliver("work", stream="line", after=60)
+    for _ in range(2):
+        await public.app.deliver("work", stream="line", after=60)
     for (method, path), (name, body, action) in CHANGES.items():
         place = path.replace("{id}", name).replace("{name}", name).format(**ids)
         given = {} if body is None else {"json": body}

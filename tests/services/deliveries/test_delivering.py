@@ -114,7 +114,7 @@ async def test_a_pending_delivery_can_be_cancelled(app: App) -> None:
     await app.retry((await app.deliver("work", key="done", after=60)).id)
     assert await run_until_idle(app) == 1
     done = (await app.deliver("work", key="done")).id
-    with pytest.raises(duly.Conflict, match="only a pending delivery can be cancelled"):
+    with pytest.raises(duly.Conflict, match="only a pending or running delivery can be cancelled"):
         await app.cancel(done)
 
 

@@ -96,6 +96,7 @@ CALLS: dict[tuple[type, str], Callable[[Any], Any]] = {
     (HandlerStep, "keep"): lambda delivery: delivery.step("c").keep(1),
     (Message, "keep"): lambda delivery: delivery.once("kept").keep(1),
     (Message, "opened"): lambda delivery: delivery.once("walk").opened(),
+    (HandledDelivery, "progress"): lambda delivery: delivery.progress(0.5),
     (Message, "execute"): lambda delivery: delivery.once("walk").execute("select 1"),
     (Message, "fetch"): lambda delivery: delivery.once("walk").fetch("select 1"),
 }

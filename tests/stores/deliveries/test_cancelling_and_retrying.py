@@ -86,11 +86,15 @@ async def test_a_retried_waiting_delivery_is_due_now_and_keeps_its_attempts(
     assert await probe.ledger(claimed.id) == ledger
 
 
-async def test_only_a_pending_delivery_can_be_cancelled(probe: StoreProbe) -> None:
+async def test_only_a_pending_or_running_delivery_can_be_cancelled(probe: StoreProbe) -> None:
     states = await every_state(probe)
-    for state in ("processing", "completed", "dead"):
+    asked = await probe.store.deliveries.cancel(states["processing"])
+    assert (asked.state, asked.cancel_asked_at is not None) == ("processing", True)
+    with pytest.raises(Conflict, match="is processing; only a pending or running delivery"):
+        await probe.store.deliveries.cancel(states["processing"], running=False)
+    for state in ("completed", "dead"):
         rows = await rows_of(probe, states[state])
-        with pytest.raises(Conflict, match=f"is {state}; only a pending delivery"):
+        with pytest.raises(Conflict, match=f"is {state}; only a pending or running delivery"):
             await probe.store.deliveries.cancel(states[state])
         assert await rows_of(probe, states[state]) == rows
 

@@ -232,6 +232,7 @@ async def test_a_stale_outcome_in_the_same_batch_as_the_valid_one_changes_nothin
         "completed": "completed",
         "dead": "dead",
         "expired": "cancelled",
+        "cancelled": "cancelled",
         "skipped": "cancelled",
     }
     for stale in VERDICTS:
@@ -283,6 +284,7 @@ async def test_one_batch_can_have_every_verdict(probe: StoreProbe) -> None:
         "released": "pending",
         "reclaimed": "pending",
         "expired": "cancelled",
+        "cancelled": "cancelled",
         "skipped": "cancelled",
         "deferred": "pending",
     }

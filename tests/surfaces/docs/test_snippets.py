@@ -105,7 +105,9 @@ async def completed(app: App, target: str, payload: Any = None) -> None:
 async def handlers(app: App, page: str) -> None:
     for code in blocks(page):
         await run(code, {"app": app, "duly": duly})
-        await completed(app, "payment")
+    await completed(app, "payment")
+    await completed(app, "import", {"pages": 3})
+    await completed(app, "resize", {"images": ["one.png"]})
 
 
 async def functions(app: App, page: str) -> None:

@@ -71,6 +71,14 @@ class Deferred(msgspec.Struct, frozen=True):
     wait: float
 
 
+class Cancelled(msgspec.Struct, frozen=True):
+    """The attempt ended because somebody asked to cancel the delivery."""
+
+    error: str | None = None
+    traceback: str | None = None
+    exception: str | None = None
+
+
 STORE_AWAY = Deferred(1.0)
 """The store failed during the attempt; the wait keeps the worker from retrying in a tight loop."""
 
@@ -79,7 +87,7 @@ class Crashed(msgspec.Struct, frozen=True):
     """The worker that held it died."""
 
 
-Outcome = Completed | Failed | Released | Expired | Overlapped | Deferred | Crashed
+Outcome = Completed | Failed | Released | Expired | Overlapped | Deferred | Cancelled | Crashed
 
 
 class Verdict(StrEnum):
@@ -93,6 +101,7 @@ class Verdict(StrEnum):
     EXPIRED = "expired"
     SKIPPED = "skipped"
     DEFERRED = "deferred"
+    CANCELLED = "cancelled"
     EMPTIED = "emptied"
 
 
@@ -199,6 +208,9 @@ def settle(
             _release(settlement, claimed)
             settlement.verdict = Verdict.DEFERRED
             settlement.wait = outcome.wait
+        case Cancelled():
+            settlement.verdict, settlement.reason = Verdict.CANCELLED, "cancelled"
+            _describe(settlement, outcome)
         case Crashed():
             _count_crash(settlement, claimed, plan, chance, crash_rule)
         case _:
@@ -224,11 +236,8 @@ def _fail(
     settlement.reason = failed.reason
     settlement.answer = failed.answer
     settlement.gone = failed.gone
+    _describe(settlement, failed)
     settlement.error = _storable(failed.error + failed.advice, LONGEST_ERROR)
-    if failed.exception is not None:
-        settlement.exception = _storable(failed.exception, LONGEST_CLASS)
-    if failed.traceback is not None:
-        settlement.traceback = _storable(failed.traceback, LONGEST_TRACEBACK)
     wait = _wait(failed, plan, settlement.attempt, chance)
     if wait is None:
         settlement.verdict = Verdict.DEAD
@@ -236,6 +245,16 @@ def _fail(
     else:
         settlement.verdict = Verdict.RETRY
         settlement.wait = wait
+
+
+def _describe(settlement: Settlement, ended: Failed | Cancelled) -> None:
+    """Note what the user's code raised."""
+    if ended.error is not None:
+        settlement.error = _storable(ended.error, LONGEST_ERROR)
+    if ended.exception is not None:
+        settlement.exception = _storable(ended.exception, LONGEST_CLASS)
+    if ended.traceback is not None:
+        settlement.traceback = _storable(ended.traceback, LONGEST_TRACEBACK)
 
 
 def _storable(error: str, max_length: int) -> str:

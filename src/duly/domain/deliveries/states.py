@@ -7,7 +7,7 @@ from duly.records.state import State
 
 MOVES: dict[State, frozenset[State]] = {
     State.PENDING: frozenset({State.PROCESSING, State.CANCELLED, State.DEAD}),
-    State.PROCESSING: frozenset({State.PENDING, State.COMPLETED, State.DEAD}),
+    State.PROCESSING: frozenset({State.PENDING, State.COMPLETED, State.DEAD, State.CANCELLED}),
     State.DEAD: frozenset({State.PENDING, State.CANCELLED}),
     State.COMPLETED: frozenset(),
     State.CANCELLED: frozenset(),

@@ -50,6 +50,7 @@ OUTCOMES = {
     Verdict.DEAD: Counts(failed=1, dead=1),
     Verdict.EXPIRED: Counts(cancelled=1),
     Verdict.SKIPPED: Counts(cancelled=1),
+    Verdict.CANCELLED: Counts(cancelled=1),
 }
 """What each verdict counts as; a released, reclaimed or deferred delivery has no outcome yet."""
 FIELDS = ("completed", "failed", "dead", "cancelled")

@@ -15,6 +15,7 @@ FIELDS = {
     Verdict.DEAD: "dead",
     Verdict.EXPIRED: "expired",
     Verdict.SKIPPED: "skipped",
+    Verdict.CANCELLED: "cancelled",
 }
 """The counted verdicts; a released, reclaimed or deferred delivery has no outcome yet."""
 

@@ -4,7 +4,7 @@
 |-------------------|---------------|---------------|------------------|-------------|
 | idle              | no            | no            | no               | no          |
 | waiting           | due now       | no            | yes              | yes         |
-| running           | no            | no            | no               | no          |
+| running           | no            | no            | no               | asked       |
 | retrying          | due now       | runs apart    | yes              | yes         |
 | blocked           | pending again | no longer blocks | no            | no          |
 | paused            | no            | no            | yes              | yes         |

@@ -42,7 +42,7 @@ class Move(StrEnum):
     """The delivery is dead, and the stream is blocked."""
 
 
-LEAVES = frozenset({Verdict.EXPIRED, Verdict.SKIPPED})
+LEAVES = frozenset({Verdict.EXPIRED, Verdict.SKIPPED, Verdict.CANCELLED})
 
 
 def move(verdict: Verdict, policy: Policy, *, plain: bool = True) -> Move:

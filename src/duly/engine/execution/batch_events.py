@@ -49,6 +49,7 @@ def batch_event(batch: Sequence[Settlement], names: Mapping[int, str], call: Cal
         released=verdicts.get(Verdict.RELEASED, 0),
         expired=verdicts.get(Verdict.EXPIRED, 0),
         skipped=verdicts.get(Verdict.SKIPPED, 0),
+        cancelled=verdicts.get(Verdict.CANCELLED, 0),
         refused=call.refused,
         on_time=call.on_time,
         seconds=call.seconds,

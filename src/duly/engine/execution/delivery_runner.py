@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextvars import Context, copy_context
+from contextvars import Context
 from datetime import timedelta
 from itertools import zip_longest
 from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed, Lane
 from duly.domain.deliveries.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
-from duly.domain.events import AttemptFailed, LaneSkipped
+from duly.domain.events import AttemptFailed, DeliveryCancelled, LaneSkipped
 from duly.engine.execution.execution import Execution
 from duly.engine.execution.executor import Executor
 from duly.engine.execution.settler import Settler
-from duly.engine.execution.task_pool import TaskPool
+from duly.engine.execution.task_pool import Beginning, TaskPool
 from duly.engine.lease import Lease
 from duly.engine.loops import YieldOnce
 from duly.engine.membership import Membership
@@ -60,6 +60,7 @@ class DeliveryRunner:
         self._emit = emit
         self._grace = grace
         self._running: set[tuple[Lane, int]] = set()
+        self._executions: dict[str, Execution] = {}
         self._tasks = TaskPool(self._run)
         self._ended = 0
         self._started_at = float("-inf")
@@ -72,6 +73,12 @@ class DeliveryRunner:
     def tokens(self) -> set[int]:
         """The tokens of running attempts."""
         return {token for _, token in self._running}
+
+    def cancel(self, delivery: str, token: int) -> None:
+        """Cancel the attempt of a delivery, if it runs here under this token."""
+        execution = self._executions.get(delivery)
+        if execution is not None and execution.claimed.token == token:
+            execution.cancel()
 
     def is_busy(self) -> bool:
         """Whether an attempt runs, or one was started a moment ago."""
@@ -125,14 +132,16 @@ class DeliveryRunner:
         self._finish(claimed)
 
     async def _run_in_turn(self, line: tuple[Claimed, ...], task: asyncio.Task[Any]) -> None:
-        held, fresh = self._membership.lease, copy_context()
+        held, beginning = self._membership.lease, Beginning()
+        beginning.note(task)
         for current, following in zip_longest(line, line[1:]):
             try:
-                if copy_context() == fresh:
+                if beginning.is_still_so(task):
                     goes_on = await self._attempt(current, task, following, held)
                 else:
-                    # The handler changed the context: the next attempt gets a new task.
-                    goes_on = await self._attempt_afresh(fresh.copy(), current, following, held)
+                    # A handler left something behind: the next attempt gets a new task.
+                    context = beginning.context
+                    goes_on = await self._attempt_afresh(context, current, following, held)
             except BaseException as error:
                 self._settle_broken(current, error)
                 break
@@ -186,9 +195,11 @@ class DeliveryRunner:
         is_late = self._note_lateness(execution)
         if is_late:
             self.late.begin()
+        self._executions[claimed.id] = execution
         try:
             settlement = await execution.run()
         finally:
+            del self._executions[claimed.id]
             if is_late:
                 self.late.end()
         if settlement is None:
@@ -239,6 +250,15 @@ class DeliveryRunner:
         self._settler.put(self._executor.decide(claimed, target, namespace, outcome, None))
 
     def _emit_failure(self, execution: Execution, settlement: Settlement) -> None:
+        if settlement.verdict is Verdict.CANCELLED:
+            self._emit(
+                DeliveryCancelled(
+                    delivery=settlement.delivery,
+                    target=execution.target,
+                    attempt=settlement.attempt,
+                    namespace=execution.foreign,
+                )
+            )
         if settlement.verdict in (Verdict.RETRY, Verdict.DEAD):
             self._emit(
                 AttemptFailed(

@@ -7,10 +7,13 @@ import contextlib
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.identifiers import worker_of
 from duly.domain.deliveries.outcomes import (
     STORE_AWAY,
+    Cancelled,
     Completed,
     Deferred,
     Expired,
@@ -32,6 +35,7 @@ from duly.ports import (
     Joined,
     Message,
     OpenTransaction,
+    Report,
     Store,
     Transaction,
 )
@@ -39,6 +43,7 @@ from duly.records.reason import Reason
 from duly.records.schedule import Overlap
 from duly.tracebacks import traceback_text
 
+CANCELLED = Cancelled()
 TURN_SECONDS = 0.25
 """How soon an occurrence is tried again that has to wait for an earlier one."""
 
@@ -50,11 +55,14 @@ class Execution:
         "_executor",
         "_is_over",
         "_overlap",
+        "_reported",
         "_steps",
         "_transaction",
         "_turn",
         "claimed",
         "foreign",
+        "has_obeyed",
+        "is_cancelled",
         "is_enlisted",
         "joins",
         "started_at",
@@ -75,6 +83,8 @@ class Execution:
         self.foreign = foreign
         """Its namespace if it is not the worker's own."""
         self._is_over = False
+        self._reported: Report | None = None
+        self.is_cancelled = self.has_obeyed = False
         self.is_enlisted = False
         self.written: Settlement | None = None
         self._transaction: OpenTransaction | None = None
@@ -182,6 +192,27 @@ class Execution:
         """The current time by the store's clock."""
         return self._executor.now()
 
+    def cancel(self) -> None:
+        """Cancel its task, once: somebody asked to cancel the delivery."""
+        if not (self.is_cancelled or self._is_over or self.joins):
+            self.is_cancelled = True
+            self.task.cancel()
+
+    def report(self, progress: float, note: str | None) -> None:
+        """Report how far it is; from any thread."""
+        self.refuse_when_over()
+        self._report(progress=progress, note=note, reported_at=self.now())
+
+    def report_overrun(self) -> None:
+        """Report that it runs past its deadline and cannot be stopped."""
+        self._report(overran_at=self.now())
+
+    def _report(self, **facts: Any) -> None:
+        claimed = self.claimed
+        known = self._reported or Report(delivery=claimed.id, token=claimed.token)
+        self._reported = msgspec.structs.replace(known, **facts)
+        self._executor.reports.append(self._reported)
+
     def is_store_away(self, error: BaseException) -> bool:
         """Whether the error says that this store is unavailable, and nothing else."""
         if isinstance(error, BaseExceptionGroup):
@@ -205,6 +236,9 @@ class Execution:
         finally:
             self._is_over = True
             RUNNING.reset(before)
+            if self.is_cancelled:
+                # Its task may run other deliveries after it.
+                self.task.uncancel()
         if self._transaction is not None:
             return await self._end_transaction(self._transaction, outcome)
         if isinstance(outcome, Completed) and self._steps is None:
@@ -230,6 +264,21 @@ class Execution:
         expires_on = self.claimed.expires_on
         if expires_on is not None and expires_on <= self._executor.store_clock.monotonic():
             return Expired()
+        outcome = await self._attempted()
+        return self._when_cancelled(outcome) if self.is_cancelled else outcome
+
+    def _when_cancelled(self, outcome: Outcome) -> Outcome:
+        """The outcome of an attempt that was asked to cancel; what has completed stays so."""
+        match outcome:
+            case Failed():
+                return Cancelled(outcome.error, outcome.traceback, outcome.exception)
+            case Released():
+                return CANCELLED
+            case Completed(answer=None) if self.has_obeyed:
+                return CANCELLED
+        return outcome
+
+    async def _attempted(self) -> Outcome:
         try:
             if self._overlap is Overlap.SKIP and await self._overlaps():
                 return Overlapped()
@@ -264,8 +313,8 @@ class Execution:
         except LeaseLost:
             return None
         except (StoreUnavailable, asyncio.CancelledError):
-            # It may have been committed; then handing back does nothing.
-            return self._decide(Released())
+            # It may have been committed; then this does nothing.
+            return self._decide(CANCELLED if self.is_cancelled else Released())
         except Exception as error:
             return self._decide(Failed(Reason.HANDLER_EXCEPTION, f"at its commit: {error}"))
         self.written = settlement

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from datetime import datetime
 
 import msgspec
@@ -13,7 +14,7 @@ from duly.domain.deliveries.outcomes import Outcome, Settlement, settle
 from duly.domain.events import PlanUnreadable
 from duly.engine.execution.settler import Settler
 from duly.engine.store_clock import StoreClock
-from duly.ports import Chance, Emit, Store, Transport
+from duly.ports import Chance, Emit, Report, Store, Transport
 from duly.records.retry_plan import RetryPlan
 
 
@@ -36,6 +37,8 @@ class Executor:
         self.now = store_clock.now
         """The current time by the store's clock; called twice for every delivery."""
         self.settler = settler
+        self.reports: deque[Report] = deque()
+        """What attempts reported of themselves, from any thread, and is not stored yet."""
         self.is_stopping = False
         """Whether the worker is cancelling its attempts."""
         self._chance = chance

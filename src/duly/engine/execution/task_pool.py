@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed
@@ -13,12 +15,43 @@ from duly.domain.deliveries.delivery import Claimed
 Run = Callable[[Claimed, "asyncio.Task[Any]"], Awaitable[None]]
 
 
+class Beginning:
+    """A task before its first delivery: its context, and how many references there are to it.
+
+    Somebody who keeps something for the current task, as SQLAlchemy's `async_scoped_session` does
+    with sessions, keeps a reference to it. The next delivery must not find that.
+    """
+
+    __slots__ = ("_context", "_references")
+
+    def __init__(self) -> None:
+        self._context = copy_context()
+        self._references = 0
+
+    def note(self, task: asyncio.Task[Any]) -> None:
+        """Count the references; called like `is_still_so`, since the arguments count as well."""
+        self._references = _references(task)
+
+    def is_still_so(self, task: asyncio.Task[Any]) -> bool:
+        """Whether no delivery has left anything behind."""
+        return copy_context() == self._context and _references(task) <= self._references
+
+    @property
+    def context(self) -> Context:
+        """A copy of the context, for another task."""
+        return self._context.copy()
+
+
+def _references(task: asyncio.Task[Any]) -> int:
+    return sys.getrefcount(task) + weakref.getweakrefcount(task)
+
+
 class TaskPool:
     """Starts deliveries at once, with as few tasks as possible.
 
     A new task costs as much as the rest of a short attempt, so a task runs one delivery after the
-    other; when it has to wait, new tasks take the rest. A task is not used again if its context was
-    changed or it was cancelled, so each delivery finds it as if it were new.
+    other; when it has to wait, new tasks take the rest. A task is not used again unless it is as
+    good as new, so each delivery finds it as if it were its own.
     """
 
     def __init__(self, run: Run) -> None:
@@ -47,10 +80,11 @@ class TaskPool:
     async def _work(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        fresh = copy_context()
+        beginning = Beginning()
+        beginning.note(task)
         while self._waiting:
             await self._run(self._waiting.popleft(), task)
-            if task.cancelling() or copy_context() != fresh:
+            if task.cancelling() or not beginning.is_still_so(task):
                 return
 
     def start_all(self) -> None:

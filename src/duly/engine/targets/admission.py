@@ -217,7 +217,7 @@ class AdmissionControl:
             # It answered, although with a failure.
             self._reports[target] = TargetReport(succeeded=True)
         else:
-            over = settlement.verdict in (Verdict.EXPIRED, Verdict.SKIPPED)
+            over = settlement.verdict in (Verdict.EXPIRED, Verdict.SKIPPED, Verdict.CANCELLED)
             self.unclear(target, timedelta() if over else UNCLEAR)
             return
         self.wake.set()

@@ -1,4 +1,4 @@
-"""Bulk operations on pending deliveries: cancelled, or retried now, all that match a filter.
+"""Bulk operations on unfinished deliveries: cancelled, or retried now, all that match a filter.
 
 They go through the list page by page, newest first. Each delivery is moved by itself, as a single
 `cancel` or `retry` does it, so that streams stay in order. One that runs meanwhile is skipped.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -44,7 +45,9 @@ class PendingMoves:
 
     async def cancel(self, filter: Filter) -> AsyncIterator[BulkProgress]:
         """Cancel all that match; yields the progress."""
-        async for progress in self._moved(filter, self._store.deliveries.cancel, waiting=False):
+        running = filter.state is State.PROCESSING
+        cancel = partial(self._store.deliveries.cancel, running=running)
+        async for progress in self._moved(filter, cancel, waiting=False):
             yield progress
 
     async def retry(self, filter: Filter) -> AsyncIterator[BulkProgress]:
@@ -61,10 +64,12 @@ class PendingMoves:
         self, filter: Filter, now: datetime, *, waiting: bool
     ) -> AsyncIterator[Sequence[Delivery]]:
         """Those that match and were accepted by now; if `waiting`, only those due later."""
-        if filter.state not in (None, State.PENDING):
-            raise InvalidInput("state", "only pending deliveries are moved so; leave it out")
+        if filter.state not in (None, State.PENDING, State.PROCESSING):
+            raise InvalidInput("state", "only pending and processing ones are moved; leave it out")
+        if waiting and filter.state is State.PROCESSING:
+            raise InvalidInput("state", "only waiting deliveries are retried so; leave it out")
         until = _until(filter, now)
-        fixed = {"state": State.PENDING, "limit": BATCH, "payloads": False}
+        fixed = {"state": filter.state or State.PENDING, "limit": BATCH, "payloads": False}
         filter = msgspec.structs.replace(filter, **fixed)
         while True:
             page, next = await self._store.deliveries.page(filter)

@@ -126,9 +126,11 @@ class Deliveries:
         return await wait_for(self, self._clock, id, timeout)
 
     async def cancel(self, id: str) -> Delivery:
-        """Cancel a pending delivery; safe to repeat.
+        """Cancel a pending delivery, or ask for it if it runs; safe to repeat.
 
-        Conflict if it is neither pending nor cancelled.
+        Its worker cancels a running one within a second or two. It ends as cancelled if its handler
+        obeys, and as completed if it completes first; `cancel_asked_at` tells since when it was
+        asked. Conflict if it has ended otherwise.
         """
         return await self._store.deliveries.cancel(checks.checked_id(id), self._actor)
 
@@ -139,7 +141,7 @@ class Deliveries:
         return delivery
 
     async def count(self, *, waiting: bool = False, **wanted: Unpack[FilterKeywords]) -> int:
-        """How many pending deliveries match, up to 10,000.
+        """How many pending deliveries match, or running ones if that is the state, up to 10,000.
 
         With `waiting`, only those that are due later, as `retry_all` would retry.
         """
@@ -156,7 +158,8 @@ class Deliveries:
     def cancel_all(self, **wanted: Unpack[FilterKeywords]) -> AsyncIterator[BulkProgress]:
         """Cancel all pending deliveries that match; yields the progress.
 
-        Those that run meanwhile are skipped.
+        Those that run meanwhile are skipped; with `state="processing"` those that run are asked to
+        cancel, and no others.
         """
         return self._moves.cancel(checked(wanted))
 

@@ -21,6 +21,7 @@ REMEMBERED = 300
 MOST_UNREAD = REMEMBERED
 """The most that are kept for a listener who does not read; older ones are dropped."""
 MOST_LISTENERS = 100
+MOST_REPORTS = 50
 LINGER = 60
 """How many seconds it continues without listeners: they may reconnect."""
 LOOKED_BACK = 3 * MINUTE
@@ -92,6 +93,7 @@ class Live:
             dead_letters=now.dead,
             oldest_due_seconds=now.oldest_due_seconds,
             workers=now.workers,
+            progress=await self._store.running.reported(MOST_REPORTS),
         )
         self._past.append(second)
         for listener in self._listeners:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from duly.domain.deliveries.delivery import PreparedDelivery
+from duly.domain.deliveries.states import FINISHED
 from duly.domain.endpoints.endpoint import endpoint_name
 from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.errors import Conflict, NotFound
@@ -22,11 +23,14 @@ from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.agenda import Agenda
 from duly.stores.deliveries.pages import counts, page
 from duly.stores.deliveries.rows import delivery_of, entry_of
+from duly.stores.deliveries.running import Running
 from duly.stores.deliveries.stuck import Service, service, why_blocking, why_held, why_left
 from duly.stores.endpoints.endpoints import Endpoints
 from duly.stores.endpoints.targets import Targets
 from duly.stores.streams.members import Members, WriteAudit
 from duly.stores.workers import Workers
+
+CANCEL_TRIES = 3
 
 
 class Deliveries:
@@ -42,6 +46,7 @@ class Deliveries:
         endpoints: Endpoints,
         members: Members,
         addresses: SealedAddresses,
+        running: Running,
     ) -> None:
         self._database = database
         self._namespace = namespace
@@ -51,6 +56,7 @@ class Deliveries:
         self._endpoints = endpoints
         self._members = members
         self._addresses = addresses
+        self._running = running
 
     async def accept(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Conflict]:
         """Store each independently; safe to repeat with the same ids."""
@@ -153,17 +159,26 @@ class Deliveries:
         rows = await self._database.fetch_named("ledger.attempts", id=id)
         return [entry_of(row) for row in rows]
 
-    async def cancel(self, id: str, actor: str | None = None) -> Delivery:
-        """Cancel a pending delivery; no change if it is cancelled, Conflict in other states."""
-        rule = "only a pending delivery can be cancelled"
+    async def cancel(self, id: str, actor: str | None = None, *, running: bool = True) -> Delivery:
+        """Cancel a pending delivery, or if `running`, ask for it while it runs; else Conflict.
+
+        No change if it is cancelled already.
+        """
+        rule = "only a pending or running delivery can be cancelled"
         audit = self._audit(actor, "delivery.cancelled", id)
-        try:
-            return await self._move("cancel", id, rule, self._members.cancel, audit)
-        except Conflict:
-            delivery = await self.get(id)
-            if delivery.state is State.CANCELLED:
-                return delivery
-            raise
+        for tries_left in reversed(range(CANCEL_TRIES)):
+            try:
+                return await self._move("cancel", id, rule, self._members.cancel, audit)
+            except Conflict:
+                delivery = await self.get(id)
+                if delivery.state is State.CANCELLED:
+                    return delivery
+                if running and await self._running.ask(id, actor):
+                    return await self.get(id)
+                # It may have ended its attempt, and wait for the next one, between the two tries.
+                if delivery.state in FINISHED or not tries_left:
+                    raise
+        raise AssertionError("it is returned or raised above")
 
     async def retry(self, id: str, actor: str | None = None) -> Delivery:
         """Make a dead letter pending again, or a waiting delivery due now; else Conflict."""

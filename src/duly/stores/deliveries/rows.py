@@ -83,13 +83,19 @@ AFTER = {
 }
 
 
+def _before(outcome: str, token: int | None) -> State:
+    if outcome == "cancelled" and token is not None:
+        return State.PROCESSING
+    return BEFORE.get(outcome, State.PROCESSING)
+
+
 def entry_of(row: Mapping[str, Any]) -> HistoryEntry:
     """One entry of a delivery's history from its row."""
     token = row["token"]
     answer, result = answer_and_result(row["answer"])
     return HistoryEntry(
         **dict(row) | {"answer": answer, "result": result},
-        before=BEFORE.get(row["outcome"], State.PROCESSING),
+        before=_before(row["outcome"], token),
         after=AFTER.get(row["outcome"], State.PENDING),
         worker=None if token is None else worker_of(token),
     )

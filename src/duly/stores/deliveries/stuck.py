@@ -43,7 +43,12 @@ def why_held(delivery: Delivery, service: Service) -> str:
     """The explanation for a delivery that has been processing for long."""
     if delivery.worker not in service.alive:
         return f"worker {delivery.worker} that holds it is dead; recovery reclaims it"
-    return f"worker {delivery.worker} has been running it since {delivery.claimed_at}"
+    since = f"worker {delivery.worker} has been running it since {delivery.claimed_at}"
+    if delivery.overran_at is not None:
+        since += f"; it ran past its deadline at {delivery.overran_at} and cannot be stopped"
+    if delivery.cancel_asked_at is not None:
+        since += f"; it was asked to cancel at {delivery.cancel_asked_at}"
+    return since
 
 
 def why_blocking(delivery: Delivery) -> str:

@@ -79,6 +79,13 @@ async def release(name: str, /, *, common: Common = COMMON) -> None:
 
 
 @commands.command
+async def cancel_head(name: str, /, *, common: Common = COMMON) -> None:
+    """Cancel its head, or ask for it if it runs; those behind it proceed."""
+    async with backend(common) as app:
+        _print(await app.streams.cancel_head(name), common)
+
+
+@commands.command
 async def dead_letter_head(name: str, /, *, note: Why = None, common: Common = COMMON) -> None:
     """Make its head a dead letter; those behind it proceed under any policy."""
     async with backend(common) as app:

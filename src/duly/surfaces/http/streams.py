@@ -64,10 +64,16 @@ async def release(app: Namespace, name: str) -> Stream:
     return await app.streams.release(name)
 
 
+@post(f"{NAME}/cancel", status=200, operation_id="cancel_stream_head")
+async def cancel(app: Namespace, name: str) -> Stream:
+    """Cancel its head, or ask for it if it runs; those behind it proceed."""
+    return await app.streams.cancel_head(name)
+
+
 @post(f"{NAME}/dead-letter", status=200, operation_id="dead_letter_stream_head")
 async def dead_letter(app: Namespace, name: str, body: Note | None = None) -> Stream:
     """Make its head a dead letter; those behind it proceed under any policy."""
     return await app.streams.dead_letter_head(name, None if body is None else body.note)
 
 
-ROUTES = [list_, show, configure, pause, resume, retry, release, dead_letter]
+ROUTES = [list_, show, configure, pause, resume, retry, release, cancel, dead_letter]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
+from duly.domain.deliveries.progress import checked_note, checked_share
 from duly.domain.schedules.schedule import Occasion, decode_occasion
 from duly.ports import Execution
 from duly.records.delivery import late_by
-from duly.transports.handlers.steps import HandlerStep, do
+from duly.transports.handlers.steps import HandlerStep, do, is_on_loop
 from duly.transports.handlers.transactions import HandlerTransaction, for_handler
 
 if TYPE_CHECKING:
@@ -22,6 +23,16 @@ else:
     from typing import TypeVar
 
     Payload = TypeVar("Payload")
+
+
+class Done:
+    """Awaiting it does not wait."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+DONE = Done()
 
 
 class HandledDelivery(Generic[Payload]):
@@ -94,6 +105,33 @@ class HandledDelivery(Generic[Payload]):
         return None if stored is None else decode_occasion(stored)
 
     @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody asked to cancel this delivery.
+
+        An async handler gets `asyncio.CancelledError` then. A plain one, which cannot be stopped,
+        looks at this now and then; if it has seen it and returns None, or raises, the delivery
+        ends as cancelled.
+        """
+        if self._execution.is_cancelled:
+            self._execution.has_obeyed = True
+        return self._execution.is_cancelled
+
+    def progress(self, share: float, note: str | None = None) -> Awaitable[None]:
+        """Report how far the attempt is, from 0 to 1; written at most once a second.
+
+        `await delivery.progress(0.4, "page 4 of 10")`; in a plain handler without `await`, or
+        `delivery.sync.progress(...)`.
+        """
+        self._execution.report(checked_share(share), checked_note(note))
+        # Type checkers tell async handlers to await it.
+        return DONE if is_on_loop() else None  # type: ignore[return-value]
+
+    @property
+    def sync(self) -> PlainDelivery:
+        """The methods that only async handlers await, for plain handlers."""
+        return PlainDelivery(self)
+
+    @property
     def transaction(self) -> HandlerTransaction:
         """A transaction that is committed together with the delivery's completion."""
         return HandlerTransaction(self._execution)
@@ -127,3 +165,14 @@ class HandledDelivery(Generic[Payload]):
         """
         step = HandlerStep(self._execution, name, late)
         return do(step, self._execution, lambda: function(*arguments))
+
+
+class PlainDelivery:
+    """What a delivery offers to be awaited, for plain handlers."""
+
+    def __init__(self, delivery: HandledDelivery[Any]) -> None:
+        self._delivery = delivery
+
+    def progress(self, share: float, note: str | None = None) -> None:
+        """Report how far the attempt is, from 0 to 1; written at most once a second."""
+        self._delivery.progress(share, note)

@@ -100,7 +100,8 @@ class Handlers:
         return added
 
     def _report_overrun(self, execution: Execution) -> None:
-        """Emit HandlerOverran for an attempt that still runs after its deadline."""
+        """Report an attempt that still runs after its deadline."""
+        execution.report_overrun()
         handler = self._handlers[execution.target]
         self._emit(
             HandlerOverran(

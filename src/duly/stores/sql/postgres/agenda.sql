@@ -199,9 +199,9 @@ with outcome as materialized (
 ), ended as (
     delete from duly.agenda a
     where a.lane = any(array(
-            select lane from outcome where verdict in ('completed', 'dead', 'expired', 'skipped')))
+            select lane from outcome where verdict in ('completed', 'dead', 'expired', 'skipped', 'cancelled')))
       and (a.lane, a.token) in (
-            select lane, token from outcome where verdict in ('completed', 'dead', 'expired', 'skipped'))
+            select lane, token from outcome where verdict in ('completed', 'dead', 'expired', 'skipped', 'cancelled'))
     returning a.lane, a.token
 ), kept as (
     update duly.agenda a
@@ -228,7 +228,8 @@ with outcome as materialized (
         reason = o.reason, error = o.error,
         state = case o.verdict when 'completed' then 'completed' when 'dead' then 'dead'
                 when 'expired' then 'cancelled'
-                when 'skipped' then 'cancelled' else 'pending' end,
+                when 'skipped' then 'cancelled' when 'cancelled' then 'cancelled'
+                else 'pending' end,
         finished_at = case when o.verdict = 'retry' then null else o.finished_at end,
         dead_at = case when o.verdict = 'dead' then o.finished_at end, fingerprint = o.fingerprint,
         crashes = case when o.verdict = 'dead' then nullif(o.crashes, 0) end

@@ -153,7 +153,8 @@ update duly.deliveries
 set attempt = :attempt, started_at = :started_at, token = :token,
     reason = :reason, error = :error,
     state = case :verdict when 'completed' then 'completed' when 'dead' then 'dead'
-            when 'expired' then 'cancelled' when 'skipped' then 'cancelled' else 'pending' end,
+            when 'expired' then 'cancelled' when 'skipped' then 'cancelled'
+            when 'cancelled' then 'cancelled' else 'pending' end,
     finished_at = case when :verdict = 'retry' then null else :finished_at end,
     dead_at = case when :verdict = 'dead' then :finished_at end, fingerprint = :fingerprint,
     crashes = case when :verdict = 'dead' then nullif(:crashes, 0) end
@@ -181,7 +182,7 @@ set token = null, claimed_at = null,
 where lane = :lane and token = :token and :verdict in ('retry', 'released', 'reclaimed', 'deferred')
 returning lane;
 delete from duly.agenda
-where lane = :lane and token = :token and :verdict in ('completed', 'dead', 'expired', 'skipped')
+where lane = :lane and token = :token and :verdict in ('completed', 'dead', 'expired', 'skipped', 'cancelled')
 returning lane;
 
 -- name: release

@@ -57,6 +57,16 @@ class DeliveryCriteria:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class CancelCriteria(DeliveryCriteria):
+    """Which deliveries to cancel."""
+
+    state: Annotated[
+        str | None, Parameter(help="processing: ask those that run; otherwise pending ones.")
+    ] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class DeliveryFlags(DeliveryCriteria):
     """Which deliveries to list."""
 
@@ -65,4 +75,5 @@ class DeliveryFlags(DeliveryCriteria):
 
 
 CRITERIA = DeliveryCriteria()
+CANCEL_CRITERIA = CancelCriteria()
 WANTED = DeliveryFlags()

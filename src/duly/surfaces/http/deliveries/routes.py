@@ -125,7 +125,10 @@ async def retry(app: Namespace, id: str) -> Delivery:
 
 @post("/deliveries/{id}/cancel", status=200, operation_id="cancel_delivery")
 async def cancel(app: Namespace, id: str) -> Delivery:
-    """Cancel a pending delivery."""
+    """Cancel a pending delivery, or ask for it if it runs.
+
+    A running one is cancelled within a second or two, if its handler obeys; see `cancel_asked_at`.
+    """
     return await app.deliveries.cancel(id)
 
 
@@ -138,7 +141,9 @@ async def release(app: Namespace, id: str) -> DeliveryDetail:
 
 @post("/deliveries/cancel", status=200, repeatable=True, operation_id="cancel_deliveries")
 async def cancel_all(app: Namespace, request: Request, body: PendingMove) -> BulkResult:
-    """Cancel the pending deliveries that match; those that run are skipped.
+    """Cancel the pending deliveries that match, or ask for it those that run.
+
+    Only with `state` set to processing are those that run asked, and no others.
 
     Repeat it with the `until` of its answer until it is `finished`.
     """

@@ -39,6 +39,7 @@ COUNTS = {
     "released": ("released", "Deliveries handed back without an attempt"),
     "expired": ("expired", "Deliveries that expired before they were attempted"),
     "overlapped": ("overlapped", "Occurrences skipped because an earlier one was unfinished"),
+    "cancelled": ("cancelled", "Deliveries cancelled while they ran"),
     "reclaimed": ("reclaimed", "Deliveries reclaimed from dead workers"),
     "settles_refused": ("refused", "Outcomes refused because another worker holds the lane"),
     "on_time": ("on_time", "First attempts within the grace period"),

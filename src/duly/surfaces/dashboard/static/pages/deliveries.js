@@ -10,6 +10,7 @@ import { operate } from "../lib/session.js";
 import { cursorKeys, listCard, selectionOf } from "../lib/table.js";
 import { confirm, momentOf, stateMark } from "../lib/ui.js";
 import { computed, html } from "../lib/view.js";
+import { percent } from "./delivery_running.js";
 import { stateTabs } from "./delivery_tabs.js";
 
 /** @typedef {import("../lib/types.js").Delivery} Delivery */
@@ -42,7 +43,8 @@ export function render() {
         <p>Every delivery that was accepted, newest first.</p>
       </div>
       <span class="spring"></span>
-      ${operate(() => (isMovable(filter.value) ? html`<button type="button" @click=${() => moveMatching("retry", filter.value, load)}>Retry all that match…</button><button type="button" class="danger" @click=${() => moveMatching("cancel", filter.value, load)}>Cancel all that match…</button>` : null))}
+      ${operate(() => (isMovable(filter.value, "pending") ? html`<button type="button" @click=${() => moveMatching("retry", filter.value, load)}>Retry all that match…</button>` : null))}
+      ${operate(() => (isMovable(filter.value, "pending", "processing") ? html`<button type="button" class="danger" @click=${() => moveMatching("cancel", filter.value, load)}>Cancel all that match…</button>` : null))}
     </div>
     <form role="search" @submit=${search}>
       <input
@@ -84,7 +86,10 @@ function deliveryRow(row, chosen, current) {
   const each = () => row.value;
   return html`<tr aria-selected=${() => String(chosen.has(id))} ?data-current=${() => current.value === id}>
     <td class="check">${chosen.box(id, `Select delivery ${id}`)}</td>
-    <td class="fit">${() => stateMark(shownState(each()))}</td>
+    <td class="fit">
+      ${() => stateMark(shownState(each()))}
+      ${() => (typeof each().progress === "number" ? html`<span class="dim">${percent(each().progress ?? 0)}</span>` : null)}
+    </td>
     <td class="clip"><a href=${link(["deliveries", id])}>${() => each().target}</a></td>
     <td class="mono clip narrow-hidden" title=${id}>${id.slice(0, 13)}</td>
     <td class="clip narrow-hidden">${() => each().stream ?? each().schedule ?? ""}</td>
@@ -108,8 +113,8 @@ const nothing = (filter) =>
         `duly send https://example.org/hook --data '{"hello": "world"}'`,
       ];
 
-/** All that match can be moved if they are pending and something selects them. @param {Record<string, string>} filter */
-const isMovable = (filter) => filter.state === "pending" && Object.keys(filter).length > 1;
+/** All that match can be moved in these states, if something selects them. @param {Record<string, string>} filter @param {string[]} states */
+const isMovable = (filter, ...states) => states.includes(filter.state) && Object.keys(filter).length > 1;
 
 /** @param {string} verb @param {Record<string, string>} filter @param {() => Promise<void>} load */
 function moveMatching(verb, filter, load) {
@@ -135,7 +140,7 @@ function moveMany(verb, chosen, load) {
     text:
       verb === "retry"
         ? "They are due at once, with the attempts that they have left; dead letters get all of them again."
-        : "They are not delivered. Those that run already are left alone.",
+        : "They are not delivered. Those that run are asked to cancel, and end if their handlers obey.",
     verb: verb === "retry" ? "Retry now" : "Cancel them",
     kind: verb === "retry" ? "primary" : "danger",
     done: `${count(ids.length)} asked to ${verb}`,

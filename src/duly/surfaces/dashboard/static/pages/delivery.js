@@ -9,7 +9,6 @@ import { go, link } from "../lib/router.js";
 import { operate } from "../lib/session.js";
 import {
   attempt,
-  confirm,
   copyButton,
   dialog,
   factList,
@@ -23,6 +22,7 @@ import {
 import { computed, html, signal, when } from "../lib/view.js";
 import { shownState } from "./deliveries.js";
 import { steps, timeline } from "./delivery_history.js";
+import { cancel, running } from "./delivery_running.js";
 
 /** @typedef {import("../lib/types.js").DeliveryDetail} DeliveryDetail */
 /** @typedef {import("../lib/types.js").Attempt} Attempt */
@@ -56,7 +56,7 @@ export function render(place) {
             </div>
             <span class="spring"></span>${operate(() => moves(found(), payload.value, load))}
           </div>
-          ${() => waiting(found())}
+          ${() => waiting(found())}${() => running(found())}
           <div class="columns">
             <section class="card">
               <header><h2>What happened</h2></header>
@@ -95,21 +95,10 @@ function moves(delivery, payload, load) {
   const move = (/** @type {string} */ verb, /** @type {string} */ done) => async () => {
     if (await attempt(done, () => post(path("deliveries", id, verb)))) await load();
   };
-  const cancel = () =>
-    confirm({
-      title: "Cancel this delivery?",
-      text: "It is not delivered. If it runs already, this is refused.",
-      verb: "Cancel it",
-      kind: "danger",
-      done: "Cancelled",
-      work: async () => {
-        await post(path("deliveries", id, "cancel"));
-        await load();
-      },
-    });
   return html`<div class="row">
     ${state === "dead" ? html`<button type="button" class="primary" @click=${move("retry", "It is due again, with all its attempts")}>Retry</button><button type="button" @click=${() => edit(id, payload, load)}>Edit and retry</button>` : null}
-    ${state === "pending" ? html`<button type="button" class="primary" @click=${move("retry", "It is due now")}>Retry now</button><button type="button" class="danger" @click=${cancel}>Cancel</button>` : null}
+    ${state === "pending" ? html`<button type="button" class="primary" @click=${move("retry", "It is due now")}>Retry now</button>` : null}
+    ${state === "pending" || state === "processing" ? html`<button type="button" class="danger" @click=${() => cancel(delivery, load)}>Cancel</button>` : null}
     ${(state === "completed" || state === "cancelled") && !delivery.url?.includes(HIDDEN) ? html`<button type="button" @click=${() => again(delivery, payload)}>Deliver again</button>` : null}
   </div>`;
 }

@@ -103,6 +103,7 @@ function moves(stream, load) {
   return html`<div class="row">
     ${head ? html`<button type="button" class="primary" @click=${move("retry", "The head is due now")}>Retry the head</button>` : null}
     ${head ? html`<button type="button" @click=${ask("release", "Release the head?", "It leaves the queue, and those behind it go on.")}>Release</button>` : null}
+    ${head && head.state !== "dead" ? html`<button type="button" class="danger" @click=${ask("cancel", "Cancel the head?", "It is not delivered, and those behind it go on. If it runs, it ends when its handler obeys.")}>Cancel the head</button>` : null}
     ${head && head.state !== "dead" ? html`<button type="button" class="danger" @click=${ask("dead-letter", "Make the head a dead letter?", "It is not tried again by itself, and leaves the queue.")}>Dead-letter</button>` : null}
     ${stream.paused_at ? html`<button type="button" @click=${move("resume", "The stream goes on")}>Resume</button>` : html`<button type="button" @click=${move("pause", "The stream is paused")}>Pause</button>`}
   </div>`;

@@ -1,0 +1,60 @@
+"""Writes what running attempts report, and cancels those that somebody asked to cancel."""
+
+from __future__ import annotations
+
+import asyncio
+
+from duly.engine.execution.delivery_runner import DeliveryRunner
+from duly.engine.execution.executor import Executor
+from duly.engine.loops import Pause
+from duly.errors import Conflict, NotFound
+from duly.ports import Report, RunningDelivery
+
+EVERY_SECOND = Pause(1.0)
+
+
+class RunningMonitor:
+    """Looks once a second, so a report is seen, and a request obeyed, within a second or two."""
+
+    name = "running deliveries"
+
+    def __init__(self, executor: Executor, runner: DeliveryRunner) -> None:
+        self.wake = asyncio.Event()
+        self._executor = executor
+        self._runner = runner
+        self._store = executor.store
+
+    async def tick(self) -> Pause:
+        """Write the latest report of each attempt, and act on requests."""
+        await self._write()
+        found = await self._store.running.look()
+        for each in found:
+            if each.is_asked and not each.is_over:
+                await self._cancel(each)
+        if any(each.is_over or (each.is_stale and not each.is_asked) for each in found):
+            await self._store.running.clear()
+        return EVERY_SECOND
+
+    async def _write(self) -> None:
+        waiting, latest = self._executor.reports, dict[str, Report]()
+        while waiting:
+            report = waiting.popleft()
+            latest[report.delivery] = report
+        if not latest:
+            return
+        try:
+            await self._store.running.report(list(latest.values()))
+        except BaseException:
+            waiting.extendleft(latest.values())
+            raise
+
+    async def _cancel(self, running: RunningDelivery) -> None:
+        if running.held is not None:
+            self._runner.cancel(running.delivery, running.held)
+        elif running.namespace is not None:
+            # Its attempt failed, or its worker died, before it could obey.
+            deliveries = self._store.within(running.namespace).deliveries
+            try:
+                await deliveries.cancel(running.delivery, running.asked_by)
+            except (Conflict, NotFound):
+                return  # it runs again, or has ended; the next look tells
