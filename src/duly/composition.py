@@ -26,6 +26,7 @@ from duly.engine.monitoring.rollup_writer import RollupWriter
 from duly.engine.supervisor import Engine
 from duly.engine.worker import Worker
 from duly.errors import BadSetting, InvalidInput
+from duly.modules import calling_module, is_unloaded, module_name
 from duly.ports import Chance, Clock, Emit, Store, Transport
 from duly.records.retry_plan import RetryPlan
 from duly.records.status import NamespaceStatus
@@ -36,6 +37,8 @@ from duly.services.deliveries.transactions import Outbox
 from duly.services.monitoring.alerts import AlertWebhook
 from duly.services.monitoring.monitoring import Monitoring
 from duly.services.namespace import Namespace, Shared
+from duly.services.schedules.declarations import Declarations
+from duly.services.schedules.program import Program
 from duly.settings import Settings
 from duly.stores.postgres import database as postgres
 from duly.stores.postgres.connections import Connect
@@ -70,6 +73,7 @@ class Parts:
     """The parts that the services and the engine of one namespace need."""
 
     settings: Settings
+    program: str
     clock: Clock
     chance: Chance
     telemetry: Telemetry
@@ -84,7 +88,7 @@ class Parts:
 def parts_for(
     settings: Settings, clock: Clock, chance: Chance, pool: Any, connect: Connect | None
 ) -> Parts:
-    """The parts of an App in its own namespace."""
+    """The parts of an App in its own namespace; the caller's module is the program."""
     traces: dict[str, str] = {}
     telemetry = Telemetry(clock.monotonic, traces.get)
     vault = Vault(sealing_keys(settings.secret_key), chance.bytes)
@@ -93,6 +97,7 @@ def parts_for(
     tracing = Tracing(store.traces, traces)
     return Parts(
         settings=settings,
+        program=settings.program or calling_module(),
         clock=clock,
         chance=chance,
         telemetry=telemetry,
@@ -239,6 +244,7 @@ def services_for(parts: Parts, *, is_served: bool = True) -> Shared:
         outbox=Outbox(store, intake.check, intake.expects),
         requests=IdempotentRequests(store, chance.delivery_id),
         monitoring=Monitoring(store, clock, grace, writer.flush),
+        program=Program(parts.program),
     )
 
 
@@ -250,8 +256,26 @@ def _rollup_writer(store: Store, clock: Clock, telemetry: Telemetry) -> RollupWr
     )
 
 
+def declarations_for(parts: Parts, services: Namespace) -> Declarations:
+    """The schedules that the code of this program declares."""
+    return Declarations(
+        parts.store,
+        services.schedules,
+        services.program,
+        parts.telemetry.emit,
+        module_name,
+        is_unloaded,
+        prune=parts.settings.prune_schedules,
+    )
+
+
 def engine_for(
-    parts: Parts, services: Namespace, transport: Transport | None = None, *, stepped: bool = False
+    parts: Parts,
+    services: Namespace,
+    declarations: Declarations,
+    transport: Transport | None = None,
+    *,
+    stepped: bool = False,
 ) -> Engine:
     """The engine: a worker with the loops that write counts, summarize logs and raise alerts."""
     transport, emit = transport or parts.transports.combined, parts.telemetry.emit
@@ -265,6 +289,7 @@ def engine_for(
         parts.settings,
         process_name(),
         observers=_observers(exporter, parts.telemetry, parts.rollup_writer),
+        schedules=declarations.names,
         stepped=stepped,
     )
     parts.rollup_writer.worker = lambda: worker.membership.worker
@@ -273,9 +298,16 @@ def engine_for(
         _alert_monitors(parts, services, worker),
         LogSummary(parts.telemetry.summarize),
     ]
-    if exporter is None:
-        return Engine(worker, loops, parts.chance, emit)
-    return Engine(worker, [*loops, exporter], parts.chance, emit, exporter.close)
+    if exporter is not None:
+        loops.append(exporter)
+    return Engine(
+        worker,
+        loops,
+        parts.chance,
+        emit,
+        at_start=declarations.find_orphans,
+        at_end=None if exporter is None else exporter.close,
+    )
 
 
 def _exporter(settings: Settings, emit: Emit) -> AnalyticsExporter | None:

@@ -178,6 +178,25 @@ class ScheduleSummary(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
+class OrphanedSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that code declared and no longer declares; it still delivers."""
+
+    name: str
+    declared_in: str
+    """The module and function that declared it."""
+    program: str
+    left_at: datetime
+    """When the program started without declaring it any more."""
+    target: str
+    next_at: datetime | None = None
+
+
+class RemovedOrphans(msgspec.Struct, frozen=True):
+    """The schedules that were removed, by name."""
+
+    removed: list[str]
+
+
 class UpcomingRun(msgspec.Struct, frozen=True):
     """One moment of a rule, also as local time; `shifted` if the clock skips the named time."""
 

@@ -104,6 +104,15 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.WARNING,
         "the data of zone {zone} changed (now {version}): {schedules} schedules replanned",
     ),
+    events.OrphansFound: (
+        logging.WARNING,
+        "{orphans} schedules still deliver but the code no longer declares them: {schedules}; "
+        "`duly schedules orphans --remove` removes them",
+    ),
+    events.OrphansRemoved: (
+        logging.INFO,
+        "{orphans} schedules removed that the code no longer declares: {schedules}",
+    ),
     events.ClockStepped: (
         logging.WARNING,
         "the clock stepped by {seconds:+.0f} s; nothing is repeated, what was missed is caught up",

@@ -6,7 +6,7 @@ the row locked, and its result is written in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from duly.domain.endpoints.sealed_addresses import SealedAddresses
+from duly.domain.schedules.origin import Origin
 from duly.domain.schedules.planning import Drop, Planned
 from duly.domain.schedules.revisions import Revision, Unclaimed
 from duly.domain.schedules.schedule import Contents, StoredSchedule, no_schedule
@@ -32,6 +33,8 @@ from duly.stores.streams import overlap_queues
 from duly.stores.streams.members import Members
 
 Decide = Callable[[StoredSchedule | None, datetime, Unclaimed], Revision | None]
+DecideOrigin = Callable[[Origin | None], Origin | None]
+Condition = Callable[[Session], Awaitable[bool]]
 New = tuple[str, Revision]
 DecideNew = Callable[[datetime], Sequence[New]]
 
@@ -78,14 +81,20 @@ class Schedules:
         actor: str,
         detail: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
+        *,
+        origin: DecideOrigin | None = None,
+        only_if: Condition | None = None,
     ) -> tuple[StoredSchedule | None, Revision | None]:
         """Change one schedule with `decide`; returns the changed schedule, and the revision.
 
         Atomic: the row is locked while `decide` runs, and the planned deliveries change with it, in
-        the given transaction or in a new one. If `decide` returns None, nothing changes.
+        the given transaction or in a new one. If `decide` returns None, nothing changes but the
+        `origin`. `only_if` is a condition that is checked with the row locked.
         """
         async with self._in_transaction(transaction) as session:
-            schedule, revision = await self._revise(session, name, decide)
+            schedule, revision = await self._revise(session, name, decide, only_if)
+            if origin is not None:
+                await self._write_origin(session, name, schedule, origin)
             if revision is not None:
                 action = f"schedule.{revision.action}"
                 if schedule is not None and revision.action == "changed":
@@ -109,10 +118,12 @@ class Schedules:
             yield joined.session
 
     async def _revise(
-        self, session: Session, name: str, decide: Decide
+        self, session: Session, name: str, decide: Decide, only_if: Condition | None
     ) -> tuple[StoredSchedule | None, Revision | None]:
         while True:
             schedule = await self._lock(session, name)
+            if only_if is not None and not await only_if(session):
+                return schedule, None
             unclaimed = Unclaimed() if schedule is None else await _unclaimed(session, schedule)
             revision = decide(schedule, await self._now(session), unclaimed)
             if revision is None:
@@ -121,6 +132,20 @@ class Schedules:
             # Another caller may have created the name meanwhile: then there is a row to lock.
             if await self._write(session, name, schedule, revision):
                 return schedule, revision
+
+    async def _write_origin(
+        self, session: Session, name: str, was: StoredSchedule | None, decide: DecideOrigin
+    ) -> None:
+        before = None if was is None else was.origin
+        if (after := decide(before)) != before:
+            await session.fetch(
+                "declarations.declare",
+                "any",
+                namespace=self._namespace,
+                name=name,
+                program=None if after is None else after.program,
+                place=None if after is None else after.place,
+            )
 
     async def create_all(
         self, decide: DecideNew, actor: str, transaction: Transaction | None = None
@@ -360,4 +385,12 @@ def schedule_of(row: Mapping[str, Any], addresses: SealedAddresses) -> StoredSch
         updated_at=row["updated_at"],
         paused_at=row["paused_at"],
         pause_reason=row["pause_reason"],
+        origin=origin_of(row),
     )
+
+
+def origin_of(row: Mapping[str, Any]) -> Origin | None:
+    """Where code declares a schedule, from its row; None if it was made otherwise."""
+    if row["program"] is None:
+        return None
+    return Origin(row["program"], row["place"], row["left_at"])
