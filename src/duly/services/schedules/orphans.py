@@ -14,9 +14,10 @@ from duly.domain import checks
 from duly.domain.schedules import revisions
 from duly.domain.schedules.revisions import Revision, Unclaimed
 from duly.domain.schedules.schedule import StoredSchedule
-from duly.errors import InvalidInput, UnreadableRule
+from duly.errors import UnreadableRule
 from duly.ports import Store
 from duly.records.schedule import OrphanedSchedule
+from duly.services.schedules.bulk import checked
 
 BATCH = 100
 
@@ -41,7 +42,7 @@ class Orphans:
 
         Each is removed by itself, as `remove` does it; a schedule that is no orphan is kept.
         """
-        wanted = None if names is None else _checked(names)
+        wanted = None if names is None else set(checked(names, None)[0])
         found = [each async for each in self.all() if wanted is None or each.name in wanted]
         return [each.name for each in found if await self.remove_one(each)]
 
@@ -66,9 +67,3 @@ class Orphans:
 
 def _removed(schedule: StoredSchedule | None, _: datetime, unclaimed: Unclaimed) -> Revision | None:
     return None if schedule is None else revisions.remove(schedule, untouched=unclaimed.next)
-
-
-def _checked(names: object) -> set[str]:
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise InvalidInput("names", "give a list of names")
-    return {checks.checked_text("names", each) for each in names}

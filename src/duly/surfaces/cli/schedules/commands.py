@@ -12,6 +12,7 @@ from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.schedules.add import add
 from duly.surfaces.cli.schedules.backfill import backfill
 from duly.surfaces.cli.schedules.explain import explain
+from duly.surfaces.cli.schedules.orphans import orphans
 from duly.surfaces.cli.schedules.pauses import pause, resume
 from duly.surfaces.cli.terminal.confirmation import Yes, confirmed
 from duly.surfaces.cli.terminal.flags import COMMON, After, Common, backend
@@ -110,6 +111,7 @@ async def preview(name: str, /, *, count: Count = 5, common: Common = COMMON) ->
 
 
 commands.command(explain)
+commands.command(orphans)
 
 
 def _warn_if_paused(schedule: Schedule) -> None:
