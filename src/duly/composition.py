@@ -19,6 +19,7 @@ from duly.domain.roles import Role
 from duly.engine.execution.completions import emit_completions
 from duly.engine.execution.settler import Observer
 from duly.engine.loops import Loop
+from duly.engine.maintenance import OrphanPruner
 from duly.engine.monitoring.alert_monitor import AlertMonitor, AlertMonitors, SendAlert
 from duly.engine.monitoring.analytics_exporter import AnalyticsExporter
 from duly.engine.monitoring.log_summary import LogSummary
@@ -298,6 +299,9 @@ def engine_for(
         _alert_monitors(parts, services, worker),
         LogSummary(parts.telemetry.summarize),
     ]
+    if parts.settings.prune_schedules and Role.WORKER in parts.settings.roles:
+        # During a deployment the old workers end after the start of the new ones.
+        loops.append(OrphanPruner(declarations.prune, parts.settings.sweep_interval))
     if exporter is not None:
         loops.append(exporter)
     return Engine(

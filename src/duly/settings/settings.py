@@ -240,13 +240,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}\Z|^$",
             title="letters, digits and _ . : / -, at most 200, or nothing",
-            description="the name of your program, by which its schedules are told from those of "
-            "other programs; nothing means the module that makes the App",
+            description="the name of your program, if several programs share a namespace; nothing "
+            "means the module that creates the App",
         ),
     ] = ""
     prune_schedules: Annotated[
         bool,
-        Meta(description="remove at the start of a worker the schedules that left the code"),
+        Meta(description="workers remove schedules that left the code of their program"),
     ] = False
     pooler: Annotated[
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")

@@ -182,6 +182,19 @@ def test_while_an_old_process_lives_nothing_that_it_declares_is_removed(
     assert names(home) == ["daily"]
 
 
+def test_a_new_process_removes_them_when_the_last_old_one_has_ended(shared_home: Home) -> None:
+    home = shared_home
+    deploy(home, WEEKLY)
+    with home.serving("shop:app") as old:
+        deploy(home)
+        environ = {**PRUNES, "DULY_SWEEP_INTERVAL": "1"}
+        with home.serving("shop:app", environ=environ) as new:
+            assert names(home) == ["weekly"]
+            stop(old)
+            assert new.wait_for("OrphansRemoved")["schedules"] == ["weekly"]
+            assert names(home) == []
+
+
 def test_a_killed_process_protects_its_schedules_no_longer_than_its_lease(
     shared_home: Home,
 ) -> None:

@@ -17,7 +17,7 @@ from duly.domain.schedules.origin import Origin
 from duly.domain.time.rules import Rule
 from duly.errors import InvalidInput
 from duly.ports import Emit, Store
-from duly.records.schedule import ScheduleKeywords
+from duly.records.schedule import OrphanedSchedule, ScheduleKeywords
 from duly.services.schedules.orphans import Orphans
 from duly.services.schedules.program import Program
 from duly.services.schedules.schedules import Schedules
@@ -96,14 +96,21 @@ class Declarations:
         Its orphans are logged or, if the settings say so, removed.
         """
         await self._note_left()
-        orphans = [each async for each in self._orphans.all(self._program.name)]
         if self._prune:
-            removed = [each.name for each in orphans if await self._orphans.remove_one(each)]
-            if removed:
-                self._emit(OrphansRemoved(orphans=len(removed), schedules=removed[:SHOWN]))
-        elif orphans:
+            await self.prune()
+        elif orphans := await self._own_orphans():
             names = [each.name for each in orphans[:SHOWN]]
             self._emit(OrphansFound(orphans=len(orphans), schedules=names))
+
+    async def prune(self) -> None:
+        """Remove the orphans of this program."""
+        orphans = await self._own_orphans()
+        removed = [each.name for each in orphans if await self._orphans.remove_one(each)]
+        if removed:
+            self._emit(OrphansRemoved(orphans=len(removed), schedules=removed[:SHOWN]))
+
+    async def _own_orphans(self) -> list[OrphanedSchedule]:
+        return [each async for each in self._orphans.all(self._program.name)]
 
     async def _note_left(self) -> None:
         program, declarations = self._program.name, self._store.declarations
