@@ -106,12 +106,12 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.OrphansFound: (
         logging.WARNING,
-        "{orphans} schedules still deliver but the code no longer declares them: {schedules}; "
-        "`duly schedules orphans --remove` removes them",
+        "the code no longer declares these schedules, and they still deliver: {schedules} "
+        "({orphans} in all); `duly schedules orphans --remove` removes them",
     ),
     events.OrphansRemoved: (
         logging.INFO,
-        "{orphans} schedules removed that the code no longer declares: {schedules}",
+        "removed schedules that the code no longer declares: {schedules} ({orphans} in all)",
     ),
     events.ClockStepped: (
         logging.WARNING,

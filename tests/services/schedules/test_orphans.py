@@ -341,6 +341,12 @@ async def test_a_worker_decides_nothing_about_a_module_that_it_did_not_import(
     assert await orphans(version()) == ["weekly"]
 
 
+async def test_a_program_without_a_name_decides_nothing(version: Version) -> None:
+    await start(version("weekly", program="__main__"))
+    assert await start(version(program="__main__", prune_schedules=True)) == []
+    assert (await orphans(version()), await names(version())) == ([], ["weekly"])
+
+
 async def test_a_removal_that_fails_midway_removes_whole_schedules_only(version: Version) -> None:
     await start(version("a", "b"))
     await start(version())

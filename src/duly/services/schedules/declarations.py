@@ -95,6 +95,8 @@ class Declarations:
 
         Its orphans are logged or, if the settings say so, removed.
         """
+        if not self._program.is_known:
+            return
         await self._note_left()
         if self._prune:
             await self.prune()

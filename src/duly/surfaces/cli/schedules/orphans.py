@@ -60,4 +60,4 @@ def _question(found: list[OrphanedSchedule]) -> str:
     names = [f"  {cell(each.name)}, declared in {each.declared_in}" for each in found[:SHOWN]]
     more = [f"  and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
     lines = "\n".join([*names, *more])
-    return f"{len(found)} schedules left the code:\n{lines}\nRemove them for good?"
+    return f"The code no longer declares these schedules:\n{lines}\nRemove them for good?"
