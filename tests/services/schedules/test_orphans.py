@@ -14,6 +14,7 @@ from duly.domain.events import Event, OrphansFound, OrphansRemoved
 from duly.engine.supervisor import Engine
 from duly.errors import InvalidInput
 from duly.failpoints import arm
+from duly.services.schedules.orphans import Orphans
 from duly.testing import VirtualClock, run_until_idle
 
 pytestmark = pytest.mark.requirement("P9")
@@ -300,7 +301,7 @@ async def test_a_schedule_created_after_the_removal_is_no_orphan(version: Versio
 async def test_an_orphan_that_is_declared_by_name_is_taken_over(version: Version) -> None:
     await start(version("weekly"))
     await start(version())
-    async with version() as app:
+    async with version(program="another") as app:
         declared = await app.acting_as("key:1").schedules.declare("weekly", HOURLY, "work")
         assert declared.change == "unchanged"
     assert await start(version(prune_schedules=True)) == []
@@ -380,3 +381,24 @@ async def test_a_bad_page_or_program_is_refused(version: Version) -> None:
             await app.schedules.orphans(limit=0)
     with pytest.raises(InvalidInput, match="program"):
         version(program="two words")
+
+
+async def test_an_orphan_that_is_declared_again_meanwhile_is_not_removed(version: Version) -> None:
+    await start(version("weekly"))
+    await start(version())
+    async with version() as app:
+        (seen,) = await app.schedules.orphans()
+        async with version("weekly"):
+            pass
+        assert not await Orphans(app.store, "key:1").remove_one(seen)
+        assert [each.name for each in await app.schedules.list()] == ["weekly"]
+
+
+async def test_a_schedule_that_another_program_declared_meanwhile_does_not_leave(
+    version: Version,
+) -> None:
+    async with version("weekly", program="b") as app:
+        await app.store.declarations.leave("a", ["weekly"])
+        assert await app.schedules.orphans() == []
+        await app.store.declarations.leave("b", ["weekly"])
+        assert [each.program for each in await app.schedules.orphans()] == ["b"]
