@@ -145,6 +145,8 @@ class Schedule(ScheduleOptions, frozen=True, kw_only=True, forbid_unknown_fields
     skipped: int = 0
     paused_at: datetime | None = None
     pause_reason: str | None = None
+    declared_in: str | None = None
+    """The module and function whose decorator declares it, or declared it."""
     created_at: datetime
     updated_at: datetime
 

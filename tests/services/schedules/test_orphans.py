@@ -98,6 +98,14 @@ async def test_a_schedule_that_the_code_no_longer_declares_is_an_orphan_and_stil
         assert orphan.next_at == (await app.schedules.get("weekly")).next_at is not None
 
 
+async def test_a_schedule_shows_where_the_code_declares_it(version: Version) -> None:
+    async with version("weekly") as app:
+        assert (await app.schedules.get("weekly")).declared_in == f"{__name__}.weekly"
+        changed = await app.schedules.edit("weekly", priority=9)
+        assert changed.declared_in == f"{__name__}.weekly"
+        assert (await app.schedule("by name", HOURLY, "work")).declared_in is None
+
+
 async def test_a_later_start_keeps_the_moment_at_which_a_schedule_left_the_code(
     version: Version, clock: VirtualClock
 ) -> None:

@@ -33,7 +33,7 @@ SHOWN = (
     *("name", "state", "rule", "target", "next_at", "last_fired_at", "runs", "merged", "skipped"),
     *("paused_at", "pause_reason", "next_id", "payload", "priority", "stream", "tags"),
     *("retry", "catch_up", "cap", "overlap", "start", "end", "max_runs", "window", "jitter"),
-    *("expires_after", "version", "created_at", "updated_at"),
+    *("expires_after", "declared_in", "version", "created_at", "updated_at"),
 )
 """The facts about one schedule, in their order."""
 LISTED = ("name", "state", "target", "next_at", "last_fired_at", "runs", "merged", "skipped")
