@@ -17,9 +17,9 @@ from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.domain.schedules.origin import Origin
 from duly.domain.schedules.planning import Drop, Planned
 from duly.domain.schedules.revisions import Revision, Unclaimed
-from duly.domain.schedules.schedule import Contents, StoredSchedule, no_schedule
+from duly.domain.schedules.schedule import StoredSchedule, no_schedule
 from duly.domain.streams.policy import stream_of_schedule
-from duly.domain.time.rules import Yearly, encode_rule
+from duly.domain.time.rules import Yearly
 from duly.errors import Conflict, UnreadableRule
 from duly.failpoints import hit
 from duly.ports import Transaction, UnreadableSchedule, ZoneUse
@@ -27,8 +27,9 @@ from duly.stores.access.audit import note, note_each
 from duly.stores.database import Database, Session
 from duly.stores.deliveries.transactions import own
 from duly.stores.endpoints.targets import Targets
-from duly.stores.schedules.plans import make, progress_of, timing_of, write_plans
+from duly.stores.schedules.plans import make, write_plans
 from duly.stores.schedules.plans import untouched as untouched_among
+from duly.stores.schedules.rows import columns_of, schedule_of
 from duly.stores.streams import overlap_queues
 from duly.stores.streams.members import Members
 
@@ -195,7 +196,7 @@ class Schedules:
         else:
             number = schedule.id
             targets = await self._targets.numbers_within(session, [revision.contents.target])
-            columns = _columns(revision, targets, self._addresses)
+            columns = columns_of(revision, targets, self._addresses)
             await session.fetch(
                 "schedules.change", "any", namespace=self._namespace, name=name, **columns
             )
@@ -210,7 +211,8 @@ class Schedules:
         targets = {revision.contents.target for _, revision in new}
         numbers = await self._targets.numbers_within(session, targets)
         rows = [
-            {"name": name} | _columns(revision, numbers, self._addresses) for name, revision in new
+            {"name": name} | columns_of(revision, numbers, self._addresses)
+            for name, revision in new
         ]
         columns = {each: [row[each] for row in rows] for each in rows[0]}
         inserted = await session.fetch_batch(
@@ -333,64 +335,3 @@ async def _unfinished(session: Session, schedule: StoredSchedule) -> list[str]:
         "schedules.unfinished", schedule=schedule.id, next=schedule.progress.made_id
     )
     return [row[0] for row in rows]
-
-
-def _columns(
-    revision: Revision, numbers: Mapping[str, int], addresses: SealedAddresses
-) -> dict[str, Any]:
-    timing, contents = revision.timing, revision.contents
-    return {
-        "rule": encode_rule(timing.rule),
-        "catch_up": timing.catch_up.value,
-        "catch_up_window": timing.window,
-        "catch_up_cap": timing.cap,
-        "overlap": timing.overlap.value,
-        "starts_at": timing.starts_at,
-        "ends_at": timing.ends_at,
-        "max_runs": timing.max_runs,
-        "jitter": timing.jitter,
-        "target": numbers[contents.target],
-        "address": addresses.sealed(contents.address),
-        "payload": contents.payload,
-        "priority": contents.priority,
-        "stream": contents.stream,
-        "expires_after": contents.expires_after,
-        "retry": contents.retry,
-        "tags": msgspec.json.encode(contents.tags).decode() if contents.tags else None,
-        "paused_at": revision.paused_at,
-        "pause_reason": revision.pause_reason,
-    }
-
-
-def schedule_of(row: Mapping[str, Any], addresses: SealedAddresses) -> StoredSchedule:
-    """A schedule from its row; UnreadableRule if a newer version wrote it."""
-    contents = Contents(
-        target=row["target_name"],
-        address=addresses.readable(row["address"]),
-        payload=None if row["payload"] is None else bytes(row["payload"]),
-        priority=row["priority"],
-        stream=row["stream"],
-        expires_after=row["expires_after"],
-        retry=row["retry"],
-        tags=tuple(msgspec.json.decode(row["tags"])) if row["tags"] else (),
-    )
-    return StoredSchedule(
-        id=row["id"],
-        name=row["name"],
-        version=row["version"],
-        timing=timing_of(row),
-        contents=contents,
-        progress=progress_of(row),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        paused_at=row["paused_at"],
-        pause_reason=row["pause_reason"],
-        origin=origin_of(row),
-    )
-
-
-def origin_of(row: Mapping[str, Any]) -> Origin | None:
-    """Where code declares a schedule, from its row; None if it was made otherwise."""
-    if row["program"] is None:
-        return None
-    return Origin(row["program"], row["place"], row["left_at"])
