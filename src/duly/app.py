@@ -111,4 +111,4 @@ class App(Working):
         """
         if isinstance(first, str):
             return self.schedules.declare(first, *rest, **options)
-        return self.schedules.around(first, *rest, **options)
+        return self.declarations.around(first, *rest, **options)

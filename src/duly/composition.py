@@ -19,6 +19,7 @@ from duly.domain.roles import Role
 from duly.engine.execution.completions import emit_completions
 from duly.engine.execution.settler import Observer
 from duly.engine.loops import Loop
+from duly.engine.maintenance import OrphanPruner
 from duly.engine.monitoring.alert_monitor import AlertMonitor, AlertMonitors, SendAlert
 from duly.engine.monitoring.analytics_exporter import AnalyticsExporter
 from duly.engine.monitoring.log_summary import LogSummary
@@ -26,6 +27,7 @@ from duly.engine.monitoring.rollup_writer import RollupWriter
 from duly.engine.supervisor import Engine
 from duly.engine.worker import Worker
 from duly.errors import BadSetting, InvalidInput
+from duly.modules import calling_module, is_unloaded, module_name
 from duly.ports import Chance, Clock, Emit, Store, Transport
 from duly.records.retry_plan import RetryPlan
 from duly.records.status import NamespaceStatus
@@ -37,6 +39,8 @@ from duly.services.deliveries.transactions import Outbox
 from duly.services.monitoring.alerts import AlertWebhook
 from duly.services.monitoring.monitoring import Monitoring
 from duly.services.namespace import Namespace, Shared
+from duly.services.schedules.declarations import Declarations
+from duly.services.schedules.program import Program
 from duly.settings import Settings
 from duly.stores.postgres import database as postgres
 from duly.stores.postgres.connections import Connect
@@ -71,6 +75,7 @@ class Parts:
     """The parts that the services and the engine of one namespace need."""
 
     settings: Settings
+    program: str
     clock: Clock
     chance: Chance
     telemetry: Telemetry
@@ -86,7 +91,7 @@ class Parts:
 def parts_for(
     settings: Settings, clock: Clock, chance: Chance, pool: Any, connect: Connect | None
 ) -> Parts:
-    """The parts of an App in its own namespace."""
+    """The parts of an App in its own namespace; the caller's module is the program."""
     traces: dict[str, str] = {}
     telemetry = Telemetry(clock.monotonic, traces.get)
     vault = Vault(sealing_keys(settings.secret_key), chance.bytes)
@@ -95,6 +100,7 @@ def parts_for(
     tracing = Tracing(store.traces, traces)
     return Parts(
         settings=settings,
+        program=settings.program or calling_module(),
         clock=clock,
         chance=chance,
         telemetry=telemetry,
@@ -243,6 +249,7 @@ def services_for(parts: Parts, *, is_served: bool = True) -> Shared:
         requests=IdempotentRequests(store, chance.delivery_id),
         monitoring=Monitoring(store, clock, grace, writer.flush),
         ends=parts.ends,
+        program=Program(parts.program),
     )
 
 
@@ -254,8 +261,26 @@ def _rollup_writer(store: Store, clock: Clock, telemetry: Telemetry) -> RollupWr
     )
 
 
+def declarations_for(parts: Parts, services: Namespace) -> Declarations:
+    """The schedules that the code of this program declares."""
+    return Declarations(
+        parts.store,
+        services.schedules,
+        services.program,
+        parts.telemetry.emit,
+        module_name,
+        is_unloaded,
+        prune=parts.settings.prune_schedules,
+    )
+
+
 def engine_for(
-    parts: Parts, services: Namespace, transport: Transport | None = None, *, stepped: bool = False
+    parts: Parts,
+    services: Namespace,
+    declarations: Declarations,
+    transport: Transport | None = None,
+    *,
+    stepped: bool = False,
 ) -> Engine:
     """The engine: a worker with the loops that write counts, summarize logs and raise alerts."""
     transport, emit = transport or parts.transports.combined, parts.telemetry.emit
@@ -269,6 +294,7 @@ def engine_for(
         parts.settings,
         process_name(),
         observers=_observers(exporter, parts.telemetry, parts.rollup_writer),
+        schedules=declarations.names,
         stepped=stepped,
     )
     parts.rollup_writer.worker = lambda: worker.membership.worker
@@ -277,9 +303,19 @@ def engine_for(
         _alert_monitors(parts, services, worker),
         LogSummary(parts.telemetry.summarize),
     ]
-    if exporter is None:
-        return Engine(worker, loops, parts.chance, emit)
-    return Engine(worker, [*loops, exporter], parts.chance, emit, exporter.close)
+    if parts.settings.prune_schedules and Role.WORKER in parts.settings.roles:
+        # During a deployment the old workers end after the start of the new ones.
+        loops.append(OrphanPruner(declarations.prune, parts.settings.sweep_interval))
+    if exporter is not None:
+        loops.append(exporter)
+    return Engine(
+        worker,
+        loops,
+        parts.chance,
+        emit,
+        at_start=declarations.find_orphans,
+        at_end=None if exporter is None else exporter.close,
+    )
 
 
 def _exporter(settings: Settings, emit: Emit) -> AnalyticsExporter | None:

@@ -7,7 +7,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Self
 
-from duly.composition import Parts, engine_for, parts_within, services_for
+from duly.composition import (
+    Parts,
+    declarations_for,
+    engine_for,
+    parts_within,
+    services_for,
+)
 from duly.domain.roles import refuse_idle
 from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
@@ -23,6 +29,7 @@ class Working(Namespace):
     def __init__(self, parts: Parts, actor: str | None) -> None:
         super().__init__(services_for(parts), actor)
         self.parts = parts
+        self.declarations = declarations_for(parts, self)
         self.telemetry, self.rollup_writer = parts.telemetry, parts.rollup_writer
         self.handlers, self.webhooks = parts.transports.handlers, parts.transports.webhooks
         self.endpoint_cache = parts.transports.endpoints
@@ -74,7 +81,7 @@ class Working(Namespace):
         try:
             if migrate:
                 await self.migrate_more()
-            await self.schedules.declare_all(self.handlers.name_of)
+            await self.declarations.declare_all(self.handlers.name_of)
         except BaseException:
             await self.close()
             raise
@@ -110,7 +117,7 @@ class Working(Namespace):
 
         A `stepped` one runs no loops: tests call it step by step.
         """
-        return engine_for(self.parts, self, transport, stepped=stepped)
+        return engine_for(self.parts, self, self.declarations, transport, stepped=stepped)
 
     async def run(self, *, signals: bool = True) -> None:
         """Work until `stop` is called, or SIGTERM or SIGINT is received; then drain and return.

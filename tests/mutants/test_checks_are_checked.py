@@ -36,6 +36,7 @@ CLAIMING = "tests/stores/deliveries/test_claiming.py"
 STREAMS = "tests/stores/streams/test_streams.py"
 SCHEDULES = "tests/stores/schedules/test_schedules.py"
 PLANS = "tests/stores/schedules/test_plans.py"
+ORPHANS = "tests/services/schedules/test_orphans.py"
 
 MUTANTS = [
     Mutant(
@@ -269,6 +270,20 @@ MUTANTS = [
         "where d.id = :id and d.attempt = 0 and a.token is null and a.crashes = 0",
         "where d.id = :id",
         (SCHEDULES, "-k", "never_held and sqlite"),
+    ),
+    Mutant(
+        "a_live_worker_protects_no_schedule",
+        f"{POSTGRES}/declarations.sql",
+        "w.ended_at is null\n",
+        "w.ended_at is not null\n",
+        (ORPHANS, "-k", "while_an_old_worker_lives"),
+    ),
+    Mutant(
+        "an_orphan_is_not_checked_again",
+        "stores/schedules/declarations.py",
+        "only_if=is_orphan",
+        "only_if=None",
+        (ORPHANS, "-k", "declared_again_meanwhile and sqlite"),
     ),
     Mutant(
         "a_clock_far_behind_still_plans",

@@ -212,6 +212,6 @@ def _plain(row: Row) -> Row:
 def _value(name: str, value: Any) -> Any:
     if name.endswith("_at") and isinstance(value, int):
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
-    if name in ("tags", "handlers", "namespaces") and value is not None:
+    if name in ("tags", "handlers", "schedules", "namespaces") and value is not None:
         return json.loads(value)
     return str(value) if isinstance(value, UUID) else value

@@ -11,13 +11,16 @@ from tests.stores.store_probe import START, StoreProbe, settlement
 
 
 async def test_a_registration_stores_every_field(probe: StoreProbe) -> None:
-    worker = await probe.store.workers.register("host:42", 12.5, 77, ["sms", "mail"])
+    worker = await probe.store.workers.register(
+        "host:42", 12.5, 77, ["sms", "mail"], ["weekly", "daily"]
+    )
     assert await probe.worker_row(worker) == {
         "id": worker,
         "namespace": "default",
         "name": "host:42",
         "version": __version__,
         "handlers": ["mail", "sms"],
+        "schedules": ["daily", "weekly"],
         "namespaces": ["default"],
         "concurrency": 77,
         "lease": 12.5,

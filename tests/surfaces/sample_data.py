@@ -5,6 +5,7 @@ from typing import Any
 
 import duly
 from duly import App, Delivery
+from duly.domain.schedules.origin import Origin
 from duly.testing import run_until_idle
 from tests.surfaces.processes import Home
 
@@ -125,6 +126,9 @@ async def _add_schedules(app: App) -> None:
         max_runs=3,
     )
     await app.schedules.pause("cron", "it snows")
+    origin = Origin("shop", "shop.send_left")
+    await app.schedules.declare_in_code(origin, "left", duly.cron("0 9 * * TUE"), "log")
+    await app.store.declarations.leave("shop", ["left"])
 
 
 async def _add_keys(app: App) -> list[str]:

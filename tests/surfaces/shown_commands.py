@@ -11,7 +11,13 @@ ARGUMENTS: dict[str, Sequence[tuple[str, ...]]] = {
     "send": [("billing", "--data", "1")],
     "verify": [("--id", "x", "--timestamp", "1", "--signature", "v1,x", "--secret", "whsec_AAAA")],
     "deliveries": [("list",), ("list", "--state", "dead"), ("show", "<dead>"), ("show", "<sent>")],
-    "schedules": [("list",), ("show", "<schedule>"), ("preview", "<schedule>"), ("show", "none")],
+    "schedules": [
+        ("list",),
+        ("show", "<schedule>"),
+        ("preview", "<schedule>"),
+        ("show", "none"),
+        ("orphans",),
+    ],
     "endpoints": [
         ("list",),
         ("show", "billing"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Unpack
@@ -21,6 +22,8 @@ from duly.records.dead_letter import BulkProgress, BulkResult
 from duly.records.schedule import (
     Backfilled,
     DeclaredSchedule,
+    OrphanedSchedule,
+    RemovedOrphans,
     Schedule,
     ScheduleKeywords,
     ScheduleSummary,
@@ -130,6 +133,25 @@ class Schedules:
     async def remove(self, name: str, *, version: int | None = None) -> None:
         """Remove it: pending deliveries are cancelled, attempts in progress continue."""
         await self._requester.delete("schedules", _checked(name), version=version)
+
+    async def orphans(self, *, after: str = "", limit: int = 50) -> Sequence[OrphanedSchedule]:
+        """Schedules that code declared and no longer declares, by name; they still deliver.
+
+        `after` is the last name of the previous page.
+        """
+        start = checks.checked_start("after", after) or None
+        return await self._requester.listed(
+            OrphanedSchedule, "orphaned-schedules", limit=limit, cursor=start
+        )
+
+    async def remove_orphans(self, names: Sequence[str] | None = None) -> builtins.list[str]:
+        """Remove all orphans, or those with these names; returns the names of the removed."""
+        wanted = None if names is None else checked(names, None)[0]
+        if wanted is not None and not wanted:
+            return []
+        body = {"all": True} if wanted is None else {"names": wanted}
+        place = ("orphaned-schedules", "remove")
+        return (await self._requester.post(RemovedOrphans, *place, body=body, once=True)).removed
 
     async def trigger(self, name: str) -> str:
         """Create one delivery now, paused or not, and return its id; the plan does not change."""

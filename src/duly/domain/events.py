@@ -250,6 +250,18 @@ class ZoneDataChanged(Event, frozen=True):
     schedules: int
 
 
+class OrphansFound(Event, frozen=True):
+    """Schedules that left the code of this program; `schedules` are the first of them."""
+
+    orphans: int
+    schedules: list[str]
+
+
+class OrphansRemoved(Event, frozen=True):
+    orphans: int
+    schedules: list[str]
+
+
 class ClockStepped(Event, frozen=True):
     seconds: float
 

@@ -134,6 +134,22 @@ class Sweeper:
         return Pause(self._interval) if after is None else BETWEEN_SLICES
 
 
+class OrphanPruner:
+    """Removes orphaned schedules once the last worker that declared them has ended."""
+
+    name = "orphan pruner"
+
+    def __init__(self, prune: Callable[[], Awaitable[None]], interval: float) -> None:
+        self.wake = asyncio.Event()
+        self._prune = prune
+        self._pause = Pause(interval)
+
+    async def tick(self) -> Pause:
+        """Remove the orphans of this program."""
+        await self._prune()
+        return self._pause
+
+
 class Listener:
     """Keeps the connection open on which other processes announce due work."""
 

@@ -27,6 +27,7 @@ class Membership:
         emit: Emit,
         *,
         beating: bool,
+        schedules: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.lease = Lease(0, settings.lease, clock)
         """The current lease; a new object after each registration."""
@@ -36,6 +37,7 @@ class Membership:
         self._clock = clock
         self._settings = settings
         self._handlers = handlers
+        self._schedules = schedules
         self._name = name
         self._emit = emit
         self._beating = beating
@@ -57,7 +59,7 @@ class Membership:
         settings, handlers = self._settings, sorted(self._handlers())
         asked_at = self._clock.monotonic()
         worker = await self._store.workers.register(
-            self._name, settings.lease, settings.concurrency, handlers
+            self._name, settings.lease, settings.concurrency, handlers, self._schedules()
         )
         lease = Lease(worker, settings.lease, self._clock)
         lease.renew(asked_at)

@@ -18,7 +18,8 @@ LEAVE_SECONDS = 5.0
 class Engine:
     """The engine of one process: its roles say whether it runs the worker, the planner, or both.
 
-    `loops` run in every role; `at_end` is awaited after everything is written.
+    `loops` run in every role. `at_start` is awaited when the worker has registered, `at_end` after
+    everything is written.
     """
 
     def __init__(
@@ -27,12 +28,15 @@ class Engine:
         loops: Sequence[Loop],
         chance: Chance,
         emit: Emit,
+        *,
+        at_start: Callable[[], Awaitable[None]] | None = None,
         at_end: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         roles = worker.settings.roles
         refuse_apart(roles, worker.store.single_owner)
         self.worker = worker
         self._emit = emit
+        self._at_start = at_start
         self._at_end = at_end
         self._works, self._plans = Role.WORKER in roles, Role.PLANNER in roles
         self._loops: list[Loop] = [
@@ -75,6 +79,8 @@ class Engine:
         await worker.store.own()
         if self._works:
             await worker.join()
+            if self._at_start is not None:
+                await self._at_start()
         if self._plans:
             await worker.planner.at_start()
         elif self._works:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -41,7 +41,8 @@ AGAIN_SECONDS = 0.2
 class Worker:
     """Claims, runs, settles and reclaims deliveries, and plans schedules.
 
-    An Engine runs its loops. A `stepped` worker has no heartbeat and no loops; each `step` does one
+    An Engine runs its loops. `schedules` are those that the code of this process declares, by name.
+    A `stepped` worker has no heartbeat and no loops; each `step` does one
     round of their work.
     """
 
@@ -56,6 +57,7 @@ class Worker:
         name: str,
         *,
         observers: Sequence[Observer] = (),
+        schedules: Callable[[], Sequence[str]] = tuple,
         stepped: bool = False,
     ) -> None:
         self.store = store = store.serving(settings.served)
@@ -67,7 +69,14 @@ class Worker:
         self._store_clock = StoreClock(clock)
         self.signal = WorkSignal()
         self.membership = Membership(
-            store, clock, settings, transport.serves, name, emit, beating=not stepped
+            store,
+            clock,
+            settings,
+            transport.serves,
+            name,
+            emit,
+            beating=not stepped,
+            schedules=schedules,
         )
         self.namespaces = ServedNamespaces(store, settings.served)
         self.directory = TargetDirectory(store, transport)

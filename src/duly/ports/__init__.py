@@ -2,6 +2,7 @@
 
 from duly.ports.analytics import Analytics, AnalyticsFailure
 from duly.ports.dead_letters import BulkCursor, DeadLetterMove, DeadLetters, Discard, Retry
+from duly.ports.declarations import Declarations
 from duly.ports.endpoints import (
     Endpoints,
     GateChange,

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from duly.domain.schedules.origin import Origin
 from duly.domain.schedules.planning import Plan, Planned
 from duly.domain.schedules.revisions import Revision, Unclaimed
 from duly.domain.schedules.schedule import ScheduleProgress, ScheduleTiming, StoredSchedule
@@ -60,12 +61,14 @@ class Schedules(Protocol):
         actor: str,
         detail: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
+        *,
+        origin: Callable[[Origin | None], Origin | None] | None = None,
     ) -> tuple[StoredSchedule | None, Revision | None]:
         """Change one schedule as `decide` returns; returns the new version.
 
         `decide` gets the schedule, the present moment, and its unclaimed deliveries. Atomic, by
         itself or in the given transaction: the row is locked while `decide` runs, and its delivery
-        is changed with it.
+        is changed with it. `origin` returns where code declares it from then on.
         """
 
     async def create_all(

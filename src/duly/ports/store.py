@@ -13,6 +13,7 @@ from duly.domain.deliveries.delivery import Claimed, Lane, PreparedDelivery
 from duly.domain.deliveries.outcomes import Settlement
 from duly.errors import Conflict
 from duly.ports.dead_letters import DeadLetters
+from duly.ports.declarations import Declarations
 from duly.ports.endpoints import Addresses, Endpoints, Gates
 from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import IdempotentRequests
@@ -267,6 +268,8 @@ class Store(Protocol):
     def workers(self) -> Workers: ...
     @property
     def schedules(self) -> Schedules: ...
+    @property
+    def declarations(self) -> Declarations: ...
     @property
     def plans(self) -> Plans: ...
     @property

@@ -15,9 +15,14 @@ class Workers(Protocol):
     """Worker processes and their leases."""
 
     async def register(
-        self, name: str, lease: float, concurrency: int, handlers: Sequence[str]
+        self,
+        name: str,
+        lease: float,
+        concurrency: int,
+        handlers: Sequence[str],
+        schedules: Sequence[str] = (),
     ) -> int:
-        """Add a worker; its number is never used again."""
+        """Add a worker whose code declares these schedules; its number is never used again."""
 
     async def beat(self, worker: int) -> bool:
         """Renew the lease of all that the worker holds; False if it was declared dead."""

@@ -145,6 +145,8 @@ class Schedule(ScheduleOptions, frozen=True, kw_only=True, forbid_unknown_fields
     skipped: int = 0
     paused_at: datetime | None = None
     pause_reason: str | None = None
+    declared_in: str | None = None
+    """The module and function whose decorator declares it, or declared it."""
     created_at: datetime
     updated_at: datetime
 
@@ -176,6 +178,25 @@ class ScheduleSummary(msgspec.Struct, frozen=True, kw_only=True):
     merged: int | None = None
     skipped: int | None = None
     problem: str | None = None
+
+
+class OrphanedSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that code declared and no longer declares; it still delivers."""
+
+    name: str
+    declared_in: str
+    """The module and function that declared it."""
+    program: str
+    left_at: datetime
+    """When the program started without declaring it any more."""
+    target: str
+    next_at: datetime | None = None
+
+
+class RemovedOrphans(msgspec.Struct, frozen=True):
+    """The schedules that were removed, by name."""
+
+    removed: list[str]
 
 
 class UpcomingRun(msgspec.Struct, frozen=True):

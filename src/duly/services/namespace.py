@@ -31,6 +31,7 @@ from duly.services.deliveries.transactions import Outbox
 from duly.services.endpoints import Endpoints, Vault
 from duly.services.monitoring.alerts import Alerts
 from duly.services.monitoring.monitoring import Monitoring
+from duly.services.schedules.program import Program
 from duly.services.schedules.schedules import Declaration, Schedules
 from duly.services.streams import Streams
 from duly.services.transfer.exporting import Exporting
@@ -69,6 +70,7 @@ class Shared:
     requests: IdempotentRequests
     monitoring: Monitoring
     ends: Ends
+    program: Program
 
 
 def _short(
@@ -97,7 +99,7 @@ class Namespace:
         self.settings, self.clock, self.chance = shared.settings, clock, chance
         self.store, self.vault, self.plan = store, vault, shared.plan
         self.schedules = Schedules(
-            store, clock, chance, intake.check, limit, name, intake.addressed
+            store, clock, chance, intake.check, limit, name, intake.addressed, shared.program
         )
         self.dead_letters = DeadLetters(store, clock, shared.plan, limit, name)
         self.endpoints = Endpoints(
@@ -131,6 +133,7 @@ class Namespace:
         self.exporting = Exporting(store, clock, vault, name)
         self.importing = Importing(store, vault, limit, name)
         self.requests = shared.requests
+        self.program = shared.program
         self._shared = shared
 
     get = _short(Deliveries.get)

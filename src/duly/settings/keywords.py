@@ -47,5 +47,7 @@ class Keywords(TypedDict, total=False):
     alert_url: str | None
     alert_late: int | None
     alert_dead: int | None
+    program: str | None
+    prune_schedules: bool | None
     pooler: bool | None
     connections: int | None

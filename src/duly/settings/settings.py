@@ -235,6 +235,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     alert_dead: Annotated[
         int, Meta(ge=1, le=50_000, description="dead letters in 15 minutes that raise an alert")
     ] = 10
+    program: Annotated[
+        str,
+        Meta(
+            pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}\Z|^$",
+            title="letters, digits and _ . : / -, at most 200, or nothing",
+            description="the name of your program, if several programs share a namespace; nothing "
+            "means the module that creates the App",
+        ),
+    ] = ""
+    prune_schedules: Annotated[
+        bool,
+        Meta(description="workers remove schedules that left the code of their program"),
+    ] = False
     pooler: Annotated[
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")
     ] = False

@@ -42,6 +42,7 @@ from duly.stores.postgres.address import place as place_of
 from duly.stores.postgres.connections import Connect, Discard, NoSlot
 from duly.stores.postgres.database import Beside, Postgres
 from duly.stores.postgres.pool import OnShort
+from duly.stores.schedules.declarations import Declarations
 from duly.stores.schedules.plans import Plans
 from duly.stores.schedules.schedules import Schedules
 from duly.stores.sqlite.clock import Steady
@@ -98,6 +99,7 @@ class SqlStore:
         )
         self.dead_letters = DeadLetters(database, namespace, self.deliveries, members)
         self.schedules = Schedules(database, namespace, self.targets, wakeups.hint, addresses)
+        self.declarations = Declarations(database, namespace, self.schedules)
         self.plans = Plans(database, namespace)
         self.gates = Gates(database)
         self.streams = Streams(database, namespace)

@@ -26,9 +26,17 @@ class Workers:
         self._served = [EVERY] if served is None else list(served)
 
     async def register(
-        self, name: str, lease: float, concurrency: int, handlers: Sequence[str]
+        self,
+        name: str,
+        lease: float,
+        concurrency: int,
+        handlers: Sequence[str],
+        schedules: Sequence[str] = (),
     ) -> int:
-        """Write a new worker row and return its number, which is never reused."""
+        """Write a new worker row and return its number, which is never reused.
+
+        `schedules` are those that its code declares.
+        """
         rows = await self._database.fetch(
             "workers.register",
             "any",
@@ -36,6 +44,7 @@ class Workers:
             name=name,
             version=__version__,
             handlers=msgspec.json.encode(sorted(handlers)).decode(),
+            schedules=msgspec.json.encode(sorted(schedules)).decode(),
             concurrency=concurrency,
             lease=lease,
             namespaces=msgspec.json.encode(self._served).decode(),

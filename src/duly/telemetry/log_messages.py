@@ -108,6 +108,15 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.WARNING,
         "the data of zone {zone} changed (now {version}): {schedules} schedules replanned",
     ),
+    events.OrphansFound: (
+        logging.WARNING,
+        "the code no longer declares these schedules, and they still deliver: {schedules} "
+        "({orphans} in all); `duly schedules orphans --remove` removes them",
+    ),
+    events.OrphansRemoved: (
+        logging.INFO,
+        "removed schedules that the code no longer declares: {schedules} ({orphans} in all)",
+    ),
     events.ClockStepped: (
         logging.WARNING,
         "the clock stepped by {seconds:+.0f} s; nothing is repeated, what was missed is caught up",

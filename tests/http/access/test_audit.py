@@ -58,6 +58,7 @@ NOT_AUDITED = {
     ("POST", "/v1/deliveries/retry"),
     ("POST", "/v1/schedules/pause"),
     ("POST", "/v1/schedules/resume"),
+    ("POST", "/v1/orphaned-schedules/remove"),
     # An accepted delivery is its own record.
     ("POST", "/v1/deliveries"),
     ("POST", "/v1/deliveries/bulk"),

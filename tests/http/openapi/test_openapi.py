@@ -29,6 +29,7 @@ from duly.surfaces.http.protocol import bodies as shapes
 from duly.surfaces.http.protocol.decoding import decoded
 from duly.surfaces.http.protocol.routing import get
 from duly.surfaces.http.schedules import bodies as schedules
+from duly.surfaces.http.schedules import orphans
 from duly.surfaces.http.site import Site
 from duly_birthday import shapes as birthday_shapes
 from duly_birthday.service import BirthdayApp
@@ -45,6 +46,7 @@ SENT = (
     targets,
     schedule_records,
     schedules,
+    orphans,
     endpoints,
     keys,
     dead_letters,

@@ -76,6 +76,10 @@ RECORDS: dict[str, tuple[str, Any, str, Call]] = {
         *("GET schedules?limit=2", None, "schedules list --limit 2"),
         lambda app, _: app.schedules.list(limit=2),
     ),
+    "orphaned schedules": (
+        *("GET orphaned-schedules", None, "schedules orphans"),
+        lambda app, _: app.schedules.orphans(),
+    ),
     "upcoming runs": (
         *("GET schedules/cron/preview", None, "schedules preview cron"),
         lambda app, _: app.schedules.preview("cron"),

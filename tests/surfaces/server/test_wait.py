@@ -102,7 +102,7 @@ async def test_a_start_that_fails_after_the_store_was_reached_can_be_tried_again
     async def away(_name_of: object) -> None:
         raise StoreUnavailable("it went away again")
 
-    monkeypatch.setattr(app.schedules, "declare_all", away)
+    monkeypatch.setattr(app.declarations, "declare_all", away)
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match="went away again"):
             await app.open()

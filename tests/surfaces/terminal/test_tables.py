@@ -18,6 +18,7 @@ from rich.cells import cell_len
 import duly
 from duly import App, Delivery
 from duly.domain.monitoring.alerts import AlertCause
+from duly.domain.schedules.origin import Origin
 from duly.records.alert import AlertKind
 from duly.surfaces.cli.command_line import COMMANDS, command_line
 from duly.surfaces.cli.terminal.layout import laid_out
@@ -88,6 +89,10 @@ async def _fill_store(home: Home) -> None:
             await app.schedule(name, duly.cron("0 9 * * MON", tz="Europe/Oslo"), "log")
             await app.endpoints.add(name, f"https://example.org/{name}", rate=5)
             await app.keys.create(name)
+        for name in ("left", LONG[1:200]):
+            origin = Origin(LONG[:200], f"{LONG[:100]}.send")
+            await app.schedules.declare_in_code(origin, name, duly.every("1h"), "log")
+            await app.store.declarations.leave(LONG[:200], [name])
         await app.keys.create("a key of " + "people " * 25)
         await app.store.alerts.raise_one(AlertCause(AlertKind.CIRCUIT_OPEN, LONG[:200], ERROR))
     await home.execute("update duly.agenda set crashes = 1")

@@ -35,6 +35,7 @@ def record_of(schedule: StoredSchedule, kind: type[Record], **more: Any) -> Reco
         next_id=schedule.progress.made_id,
         paused_at=schedule.paused_at,
         pause_reason=schedule.pause_reason,
+        declared_in=None if schedule.origin is None else schedule.origin.place,
         created_at=schedule.created_at,
         updated_at=schedule.updated_at,
         **more,

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from duly.domain.schedules.origin import Origin
 from duly.domain.time.occurrences import Occurrence
 from duly.domain.time.rules import At, Rule, Yearly
 from duly.domain.time.zones import fingerprint, zone_data_version
@@ -113,6 +114,8 @@ class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     paused_at: datetime | None = None
     pause_reason: str | None = None
+    origin: Origin | None = None
+    """Where code declares it; None if it was made otherwise."""
 
     @property
     def runs(self) -> int:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 from duly.domain import checks
 from duly.domain.deliveries.payloads import Checked
@@ -14,6 +13,7 @@ from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules import options as schedule_options
 from duly.domain.schedules import revisions
 from duly.domain.schedules.options import checked_options, options_of
+from duly.domain.schedules.origin import Origin, after_takeover
 from duly.domain.schedules.planning import INSTANT, Planned
 from duly.domain.schedules.record import record_of, summary_of
 from duly.domain.schedules.revisions import Revision, Unclaimed
@@ -21,7 +21,7 @@ from duly.domain.schedules.schedule import Contents, ScheduleTiming, StoredSched
 from duly.domain.schedules.upcoming import upcoming_runs
 from duly.domain.time.occurrences import Occurrence
 from duly.domain.time.rules import Rule
-from duly.errors import NOT_YET, InvalidInput, Outdated
+from duly.errors import NOT_YET, Outdated
 from duly.ports import Chance, Clock, Store, UnreadableSchedule, transaction_of
 from duly.records.schedule import (
     UNREADABLE,
@@ -34,12 +34,14 @@ from duly.records.schedule import (
 from duly.records.target import Target
 from duly.services.schedules.backfill import Backfills, extra_run
 from duly.services.schedules.bulk import BulkPauses
+from duly.services.schedules.orphans import Orphans
+from duly.services.schedules.program import Program
 
 Check = Callable[[Collection[str]], Awaitable[object]]
 Addressed = Callable[[Target], tuple[str, str | None]]
 Item = tuple[str, Rule, Target, Any, Mapping[str, Any]]
-Function = TypeVar("Function", bound=Callable[..., Any])
-Decorated = tuple[Callable[..., Any], Rule, str | None, Any, ScheduleKeywords]
+Wanted = tuple[str, ScheduleTiming, Contents]
+DecideOrigin = Callable[[Origin | None], Origin | None]
 
 
 class Declaration(ScheduleKeywords, total=False):
@@ -69,6 +71,7 @@ class Schedules:
         payload_limit: int,
         actor: str = "python",
         addressed: Addressed | None = None,
+        program: Program | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -76,38 +79,14 @@ class Schedules:
         self._check = check
         self._addressed = addressed or _by_name
         self._payload_limit = payload_limit
+        self._program = program
         self.actor = actor
-        self._decorated: builtins.list[Decorated] = []
         backfills = Backfills(store, chance, actor)
         self.backfill, self.count_backfill = backfills.run, backfills.count
+        orphans = Orphans(store, actor)
+        self.orphans, self.remove_orphans = orphans.list, orphans.remove
         bulk = BulkPauses(store, self.pause, self.resume)
         self.pause_all, self.resume_all, self.count = bulk.pause, bulk.resume, bulk.count
-
-    def around(
-        self,
-        rule: Rule,
-        *,
-        name: str | None = None,
-        payload: Any = None,
-        **options: Unpack[ScheduleKeywords],
-    ) -> Callable[[Function], Function]:
-        """Remember a schedule for the function that this decorates, until the app opens."""
-        schedule_options.timing(rule, checked_options(options))
-
-        def remember(function: Function) -> Function:
-            self._decorated.append((function, rule, name, payload, options))
-            return function
-
-        return remember
-
-    async def declare_all(self, name_of: Callable[[Callable[..., Any]], str]) -> None:
-        """Declare the schedules that decorate handlers."""
-        named = [(each[2] or name_of(each[0]), each) for each in self._decorated]
-        names = [name for name, _ in named]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise InvalidInput("name", f"{twice[0]!r} is declared twice; give one of them a name=")
-        for name, (function, rule, _, payload, options) in named:
-            await self.declare(name, rule, name_of(function), payload, **options)
 
     async def declare(
         self,
@@ -126,7 +105,34 @@ class Schedules:
         `connection`. Outdated if the schedule is not at the given `version`, which is 0 for a new
         schedule.
         """
-        name, timing, contents = self._checked(name, rule, target, payload, given)
+        wanted = self._checked(name, rule, target, payload, given)
+        program = None if self._program is None else self._program.by_name(wanted[0])
+        return await self._declared(
+            wanted, version, connection, origin=lambda was: after_takeover(was, program)
+        )
+
+    async def declare_in_code(
+        self,
+        origin: Origin,
+        name: str,
+        rule: Rule,
+        target: Target,
+        payload: Any = None,
+        **given: Unpack[ScheduleKeywords],
+    ) -> DeclaredSchedule:
+        """Create or change a schedule that the code at `origin` declares."""
+        wanted = self._checked(name, rule, target, payload, given)
+        return await self._declared(wanted, origin=lambda _: origin)
+
+    async def _declared(
+        self,
+        wanted: Wanted,
+        version: int | None = None,
+        connection: Any = None,
+        *,
+        origin: DecideOrigin | None = None,
+    ) -> DeclaredSchedule:
+        name, timing, contents = wanted
         await self._check([contents.target])
 
         def decide(
@@ -148,7 +154,7 @@ class Schedules:
                 late=unclaimed.late,
             )
 
-        schedule, revision = await self._revised(name, decide, connection)
+        schedule, revision = await self._revised(name, decide, connection, origin)
         if revision is None:
             return record_of(schedule, DeclaredSchedule, change="unchanged")
         moved = tuple(each.id for each in revision.plan.move)
@@ -166,8 +172,9 @@ class Schedules:
             **options_of(was).keywords(),
         }
         given: dict[str, Any] = kept | changes
-        version = was.version if version is None else version
-        return await self.declare(name, version=version, **given)
+        rule, target, payload = (given.pop(each) for each in ("rule", "target", "payload"))
+        wanted = self._checked(name, rule, target, payload, given)
+        return await self._declared(wanted, was.version if version is None else version)
 
     async def create_many(self, items: Iterable[Item], *, connection: Any = None) -> None:
         """Create many schedules, all or none; Conflict if one of the names exists.
@@ -190,7 +197,7 @@ class Schedules:
 
     def _checked(
         self, name: str, rule: Rule, target: Target, payload: Any, given: Mapping[str, Any]
-    ) -> tuple[str, ScheduleTiming, Contents]:
+    ) -> Wanted:
         options = checked_options(given)
         name = checks.checked_text("name", name)
         timing = schedule_options.timing(rule, options)
@@ -302,7 +309,7 @@ class Schedules:
             return decide(was, now, unclaimed)
 
         return record_of(
-            (await self._revised(name, decide_known, connection, **detail))[0], Schedule
+            (await self._revised(name, decide_known, connection, None, **detail))[0], Schedule
         )
 
     async def _revised(
@@ -310,11 +317,17 @@ class Schedules:
         name: str,
         decide: Callable[[StoredSchedule | None, datetime, Unclaimed], Revision | None],
         connection: Any = None,
+        origin: DecideOrigin | None = None,
         **detail: Any,
     ) -> tuple[StoredSchedule, Revision | None]:
         transaction = None if connection is None else await transaction_of(connection)
         schedule, revision = await self._store.schedules.revise(
-            checks.checked_text("name", name), decide, self.actor, detail or None, transaction
+            checks.checked_text("name", name),
+            decide,
+            self.actor,
+            detail or None,
+            transaction,
+            origin=origin,
         )
         assert schedule is not None
         if transaction is not None:

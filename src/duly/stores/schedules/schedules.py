@@ -6,7 +6,7 @@ the row locked, and its result is written in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any
@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 
 from duly.domain.endpoints.sealed_addresses import SealedAddresses
+from duly.domain.schedules.origin import Origin
 from duly.domain.schedules.planning import Drop, Planned
 from duly.domain.schedules.revisions import Revision, Unclaimed
-from duly.domain.schedules.schedule import Contents, StoredSchedule, no_schedule
+from duly.domain.schedules.schedule import StoredSchedule, no_schedule
 from duly.domain.streams.policy import stream_of_schedule
-from duly.domain.time.rules import Yearly, encode_rule
+from duly.domain.time.rules import Yearly
 from duly.errors import Conflict, UnreadableRule
 from duly.failpoints import hit
 from duly.ports import Transaction, UnreadableSchedule, ZoneUse
@@ -26,12 +27,15 @@ from duly.stores.access.audit import note, note_each
 from duly.stores.database import Database, Session
 from duly.stores.deliveries.transactions import own
 from duly.stores.endpoints.targets import Targets
-from duly.stores.schedules.plans import make, progress_of, timing_of, write_plans
+from duly.stores.schedules.plans import make, write_plans
 from duly.stores.schedules.plans import untouched as untouched_among
+from duly.stores.schedules.rows import columns_of, schedule_of
 from duly.stores.streams import overlap_queues
 from duly.stores.streams.members import Members
 
 Decide = Callable[[StoredSchedule | None, datetime, Unclaimed], Revision | None]
+DecideOrigin = Callable[[Origin | None], Origin | None]
+Condition = Callable[[Session], Awaitable[bool]]
 New = tuple[str, Revision]
 DecideNew = Callable[[datetime], Sequence[New]]
 
@@ -78,14 +82,20 @@ class Schedules:
         actor: str,
         detail: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
+        *,
+        origin: DecideOrigin | None = None,
+        only_if: Condition | None = None,
     ) -> tuple[StoredSchedule | None, Revision | None]:
         """Change one schedule with `decide`; returns the changed schedule, and the revision.
 
         Atomic: the row is locked while `decide` runs, and the planned deliveries change with it, in
-        the given transaction or in a new one. If `decide` returns None, nothing changes.
+        the given transaction or in a new one. If `decide` returns None, nothing changes but the
+        `origin`. `only_if` is a condition that is checked with the row locked.
         """
         async with self._in_transaction(transaction) as session:
-            schedule, revision = await self._revise(session, name, decide)
+            schedule, revision = await self._revise(session, name, decide, only_if)
+            if origin is not None:
+                await self._write_origin(session, name, schedule, origin)
             if revision is not None:
                 action = f"schedule.{revision.action}"
                 if schedule is not None and revision.action == "changed":
@@ -109,10 +119,12 @@ class Schedules:
             yield joined.session
 
     async def _revise(
-        self, session: Session, name: str, decide: Decide
+        self, session: Session, name: str, decide: Decide, only_if: Condition | None
     ) -> tuple[StoredSchedule | None, Revision | None]:
         while True:
             schedule = await self._lock(session, name)
+            if only_if is not None and not await only_if(session):
+                return schedule, None
             unclaimed = Unclaimed() if schedule is None else await _unclaimed(session, schedule)
             revision = decide(schedule, await self._now(session), unclaimed)
             if revision is None:
@@ -121,6 +133,20 @@ class Schedules:
             # Another caller may have created the name meanwhile: then there is a row to lock.
             if await self._write(session, name, schedule, revision):
                 return schedule, revision
+
+    async def _write_origin(
+        self, session: Session, name: str, was: StoredSchedule | None, decide: DecideOrigin
+    ) -> None:
+        before = None if was is None else was.origin
+        if (after := decide(before)) != before:
+            await session.fetch(
+                "declarations.declare",
+                "any",
+                namespace=self._namespace,
+                name=name,
+                program=None if after is None else after.program,
+                place=None if after is None else after.place,
+            )
 
     async def create_all(
         self, decide: DecideNew, actor: str, transaction: Transaction | None = None
@@ -170,7 +196,7 @@ class Schedules:
         else:
             number = schedule.id
             targets = await self._targets.numbers_within(session, [revision.contents.target])
-            columns = _columns(revision, targets, self._addresses)
+            columns = columns_of(revision, targets, self._addresses)
             await session.fetch(
                 "schedules.change", "any", namespace=self._namespace, name=name, **columns
             )
@@ -185,7 +211,8 @@ class Schedules:
         targets = {revision.contents.target for _, revision in new}
         numbers = await self._targets.numbers_within(session, targets)
         rows = [
-            {"name": name} | _columns(revision, numbers, self._addresses) for name, revision in new
+            {"name": name} | columns_of(revision, numbers, self._addresses)
+            for name, revision in new
         ]
         columns = {each: [row[each] for row in rows] for each in rows[0]}
         inserted = await session.fetch_batch(
@@ -308,56 +335,3 @@ async def _unfinished(session: Session, schedule: StoredSchedule) -> list[str]:
         "schedules.unfinished", schedule=schedule.id, next=schedule.progress.made_id
     )
     return [row[0] for row in rows]
-
-
-def _columns(
-    revision: Revision, numbers: Mapping[str, int], addresses: SealedAddresses
-) -> dict[str, Any]:
-    timing, contents = revision.timing, revision.contents
-    return {
-        "rule": encode_rule(timing.rule),
-        "catch_up": timing.catch_up.value,
-        "catch_up_window": timing.window,
-        "catch_up_cap": timing.cap,
-        "overlap": timing.overlap.value,
-        "starts_at": timing.starts_at,
-        "ends_at": timing.ends_at,
-        "max_runs": timing.max_runs,
-        "jitter": timing.jitter,
-        "target": numbers[contents.target],
-        "address": addresses.sealed(contents.address),
-        "payload": contents.payload,
-        "priority": contents.priority,
-        "stream": contents.stream,
-        "expires_after": contents.expires_after,
-        "retry": contents.retry,
-        "tags": msgspec.json.encode(contents.tags).decode() if contents.tags else None,
-        "paused_at": revision.paused_at,
-        "pause_reason": revision.pause_reason,
-    }
-
-
-def schedule_of(row: Mapping[str, Any], addresses: SealedAddresses) -> StoredSchedule:
-    """A schedule from its row; UnreadableRule if a newer version wrote it."""
-    contents = Contents(
-        target=row["target_name"],
-        address=addresses.readable(row["address"]),
-        payload=None if row["payload"] is None else bytes(row["payload"]),
-        priority=row["priority"],
-        stream=row["stream"],
-        expires_after=row["expires_after"],
-        retry=row["retry"],
-        tags=tuple(msgspec.json.decode(row["tags"])) if row["tags"] else (),
-    )
-    return StoredSchedule(
-        id=row["id"],
-        name=row["name"],
-        version=row["version"],
-        timing=timing_of(row),
-        contents=contents,
-        progress=progress_of(row),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        paused_at=row["paused_at"],
-        pause_reason=row["pause_reason"],
-    )

@@ -35,7 +35,7 @@ from duly.stores.deliveries.maintenance import BEGINNING
 from duly.stores.deliveries.steps import step_of
 from duly.stores.endpoints.endpoints import endpoint_of
 from duly.stores.endpoints.targets import Targets
-from duly.stores.schedules.schedules import schedule_of
+from duly.stores.schedules.rows import schedule_of
 from duly.stores.statements import migrations
 from duly.stores.streams.heads import now
 from duly.stores.transfer.imported_deliveries import sorted_out, write

@@ -27,13 +27,14 @@ from duly.surfaces.http.protocol.backpressure import Queue
 from duly.surfaces.http.protocol.request import Shared
 from duly.surfaces.http.protocol.routing import OPEN, Route, below, get
 from duly.surfaces.http.protocol.turns import Turns
+from duly.surfaces.http.schedules import orphans
 from duly.surfaces.http.schedules import routes as schedules
 from duly.surfaces.http.site import Site
 
 BESIDE_PAYLOAD = 65_536
 """Bytes that a body may have besides a payload."""
 RESOURCES = (
-    *(deliveries, bulk, schedules, endpoints, streams, dead_letters, workers),
+    *(deliveries, bulk, schedules, orphans, endpoints, streams, dead_letters, workers),
     *(stats, events, keys, audit, session),
 )
 API = below("/v1", [route for each in RESOURCES for route in each.ROUTES], is_strict=True)

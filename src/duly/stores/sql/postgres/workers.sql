@@ -1,7 +1,9 @@
 -- name: register
 insert into duly.workers
-    (namespace, name, version, handlers, namespaces, concurrency, lease, started_at, beat_at)
-values (:namespace, :name, :version, :handlers::text::jsonb, :namespaces::text::jsonb, :concurrency, :lease,
+    (namespace, name, version, handlers, schedules, namespaces, concurrency, lease, started_at,
+     beat_at)
+values (:namespace, :name, :version, :handlers::text::jsonb, :schedules::text::jsonb,
+        :namespaces::text::jsonb, :concurrency, :lease,
         coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
 returning id;
 

@@ -1,7 +1,9 @@
 -- name: register
 insert into duly.workers
-    (namespace, name, version, handlers, namespaces, concurrency, lease, started_at, beat_at)
-values (:namespace, :name, :version, :handlers, :namespaces, :concurrency, :lease, :now, :now)
+    (namespace, name, version, handlers, schedules, namespaces, concurrency, lease, started_at,
+     beat_at)
+values (:namespace, :name, :version, :handlers, :schedules, :namespaces, :concurrency, :lease, :now,
+        :now)
 returning id;
 
 -- name: beat

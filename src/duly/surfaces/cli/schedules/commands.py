@@ -12,6 +12,7 @@ from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.schedules.add import add
 from duly.surfaces.cli.schedules.backfill import backfill
 from duly.surfaces.cli.schedules.explain import explain
+from duly.surfaces.cli.schedules.orphans import orphans
 from duly.surfaces.cli.schedules.pauses import pause, resume
 from duly.surfaces.cli.terminal.confirmation import Yes, confirmed
 from duly.surfaces.cli.terminal.flags import COMMON, After, Common, backend
@@ -32,7 +33,7 @@ SHOWN = (
     *("name", "state", "rule", "target", "next_at", "last_fired_at", "runs", "merged", "skipped"),
     *("paused_at", "pause_reason", "next_id", "payload", "priority", "stream", "tags"),
     *("retry", "catch_up", "cap", "overlap", "start", "end", "max_runs", "window", "jitter"),
-    *("expires_after", "version", "created_at", "updated_at"),
+    *("expires_after", "declared_in", "version", "created_at", "updated_at"),
 )
 """The facts about one schedule, in their order."""
 LISTED = ("name", "state", "target", "next_at", "last_fired_at", "runs", "merged", "skipped")
@@ -110,6 +111,7 @@ async def preview(name: str, /, *, count: Count = 5, common: Common = COMMON) ->
 
 
 commands.command(explain)
+commands.command(orphans)
 
 
 def _warn_if_paused(schedule: Schedule) -> None:

@@ -144,7 +144,7 @@ async def _accept(app: App, count: int) -> float:
 
 
 async def _deliver(app: App, finish: Finish) -> float:
-    engine = engine_for(replace(app.parts, telemetry=finish), app)
+    engine = engine_for(replace(app.parts, telemetry=finish), app, app.declarations)
     started = app.clock.monotonic()
     await engine.start()
     try:

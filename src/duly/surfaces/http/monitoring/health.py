@@ -19,6 +19,7 @@ from duly.surfaces.http.protocol.routing import OPEN, Route, get
 from duly.version import __version__
 
 NOT_KEPT = {"cache-control": "no-store"}
+MOST_ORPHANS = 100
 READY_SECONDS = 2.0
 """How long a readiness probe waits for the store."""
 
@@ -55,6 +56,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     recovering: BacklogStatus | UnsetType | None = UNSET
     circuits_open: list[str] | UnsetType | None = UNSET
     alerts: list[AlertHealth] | UnsetType | None = UNSET
+    orphaned_schedules: list[str] | UnsetType | None = UNSET
 
 
 class HealthQuery(msgspec.Struct, frozen=True):
@@ -115,6 +117,7 @@ class ProcessHealth:
             recovering=None if now is None else self.engine.worker.backlog.recovering,
             circuits_open=None if now is None else [*now.circuits_open, *now.circuits_probing],
             alerts=None if now is None else await self._alerts(),
+            orphaned_schedules=None if now is None else await self._orphans(),
         )
 
     def _store(self, now: NamespaceStatus | None) -> StoreHealth:
@@ -139,6 +142,13 @@ class ProcessHealth:
         except StoreUnavailable:
             return None
         return [AlertHealth(each.kind, each.subject, each.detail) for each in raised]
+
+    async def _orphans(self) -> list[str] | None:
+        try:
+            found = await self.app.schedules.orphans(limit=MOST_ORPHANS)
+        except StoreUnavailable:
+            return None
+        return [each.name for each in found]
 
 
 def health_routes(process: ProcessHealth) -> list[Route]:

@@ -20,6 +20,7 @@ TAGS = {
     "endpoints": "URLs with a name, a secret and limits.",
     "events": "Live counts, one event a second.",
     "keys": "Who may use this API.",
+    "orphaned-schedules": "Schedules that code declared and no longer declares.",
     "schedules": "Rules that make deliveries.",
     "session": "Who the caller is, and sessions of browsers.",
     "stats": "Counts of deliveries, attempts and failures.",

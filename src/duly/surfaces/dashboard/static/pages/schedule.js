@@ -153,6 +153,7 @@ function facts(schedule) {
     ["Ends", schedule.end && fullMoment(schedule.end)],
     ["At most", schedule.max_runs],
     ["Priority", schedule.priority],
+    ["Declared in", schedule.declared_in],
     ["Created", fullMoment(schedule.created_at)],
     ["Changed", fullMoment(schedule.updated_at)],
   ]);

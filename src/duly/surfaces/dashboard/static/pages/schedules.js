@@ -11,6 +11,7 @@ import { cursorKeys, listCard, selectionOf } from "../lib/table.js";
 import { attempt, momentOf, stateMark } from "../lib/ui.js";
 import { computed, html, signal } from "../lib/view.js";
 import { add } from "./schedule_form.js";
+import { orphanNotice } from "./schedule_orphans.js";
 
 /** @typedef {import("../lib/types.js").ScheduleSummary} Summary */
 /** @typedef {"pause" | "resume"} Verb */
@@ -52,6 +53,7 @@ export function render() {
         ${operate(() => html`<button type="button" class="primary" @click=${() => add(load)}>Add a schedule</button>`)}
       </div>
     </div>
+    ${orphanNotice(load)}
     <input
       type="search"
       data-search
