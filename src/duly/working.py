@@ -81,7 +81,7 @@ class Working(Namespace):
         try:
             if migrate:
                 await self.migrate_more()
-            await self.declarations.declare_all(self.handlers.name_of)
+            await self.declarations.declare_all(self.handlers.name_of, self.handlers.check_schedule)
         except BaseException:
             await self.close()
             raise

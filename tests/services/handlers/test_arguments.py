@@ -1,6 +1,7 @@
 """Handlers as ordinary functions: typed arguments, delivered and checked where they are given."""
 
 import enum
+import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -297,3 +298,73 @@ def test_two_decorators_may_be_stacked(small_app: App) -> None:
 
     assert small_app.handlers.serves() == ["first", "second"]
     assert both.name == "second"
+
+
+async def test_a_schedule_without_a_payload_gives_what_the_parameters_name(
+    database_url: str, clock: VirtualClock
+) -> None:
+    app = App(database_url, clock=clock, environment={})
+    seen: list[Any] = []
+
+    @app.schedule(duly.every("1h"))
+    @app.handler("nothing")
+    async def nothing() -> None:
+        seen.append("nothing")
+
+    @app.schedule(duly.every("1h"))
+    @app.handler("moment")
+    async def moment(scheduled_for: datetime, copies: int = 2) -> None:
+        seen.append((scheduled_for, copies))
+
+    async with app:
+        await app.schedules.trigger("nothing")
+        await run_until_idle(app)
+        clock.advance(3600)
+        await run_until_idle(app)
+
+    occurrence = clock.now().replace(minute=0, second=0, microsecond=0)
+    assert seen[0] == "nothing"
+    assert sorted(map(str, seen[1:])) == sorted(["nothing", str((occurrence, 2))])
+
+
+async def test_a_schedule_gives_its_payload_as_arguments(
+    database_url: str, clock: VirtualClock
+) -> None:
+    app = App(database_url, clock=clock, environment={})
+    seen: list[Any] = []
+
+    @app.schedule(duly.every("1h"), payload={"team": 7, "id": duly.DELIVERY_ID})
+    @app.handler("weekly")
+    async def weekly(team: int, id: UUID) -> None:
+        seen.append((team, id))
+
+    async with app:
+        clock.advance(3600)
+        await run_until_idle(app)
+        (delivery,) = await app.list(state="completed")
+
+    assert seen == [(7, UUID(delivery.id))]
+
+
+@pytest.mark.parametrize(
+    ("payload", "problem"),
+    [
+        (None, "missing required field `team`"),
+        ({"team": "seven"}, "Expected `int`, got `str` - at `$.team`"),
+        ({"team": 7, "teem": 8}, "unknown field `teem`"),
+    ],
+)
+async def test_a_schedule_whose_payload_does_not_fit_its_function_is_refused_at_the_start(
+    sqlite_url: str, payload: Any, problem: str
+) -> None:
+    app = App(sqlite_url, environment={})
+
+    @app.schedule(duly.every("1h"), payload=payload)
+    @app.handler("weekly")
+    async def weekly(team: int) -> None: ...
+
+    with pytest.raises(InvalidInput, match=re.escape(problem)) as info:
+        await app.open()
+    assert info.value.field == "payload"
+    async with App(sqlite_url, environment={}) as other:
+        assert await other.schedules.list() == []

@@ -24,6 +24,7 @@ from duly.services.schedules.schedules import Schedules
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 NameOf = Callable[[Callable[..., Any]], str]
+CheckPayload = Callable[[str, Any], None]
 Decorated = tuple[Callable[..., Any], Rule, str | None, Any, ScheduleKeywords]
 SHOWN = 100
 """How many orphans the log names."""
@@ -70,12 +71,14 @@ class Declarations:
 
         return remember
 
-    async def declare_all(self, name_of: NameOf) -> None:
-        """Declare the schedules that decorate handlers."""
+    async def declare_all(self, name_of: NameOf, check: CheckPayload) -> None:
+        """Declare the schedules that decorate handlers, if their payloads fit these."""
         named = [(each[2] or name_of(each[0]), each) for each in self._decorated]
         names = [name for name, _ in named]
         if twice := [name for name in names if names.count(name) > 1]:
             raise InvalidInput("name", f"{twice[0]!r} is declared twice; give one of them a name=")
+        for _, (function, _, _, payload, _) in named:
+            check(name_of(function), payload)
         self._program.schedules.update(names)
         for name, (function, rule, _, payload, options) in named:
             origin = Origin(self._program.name, self._place(function))

@@ -10,7 +10,9 @@ from typing import Any, Protocol, cast
 import msgspec
 from msgspec import UNSET
 
-from duly.domain.deliveries.payloads import from_model
+from duly.domain.checks import EARLIEST
+from duly.domain.deliveries.payloads import from_model, payload_bytes
+from duly.domain.schedules.schedule import DELIVERY_ID, Occasion, encode_occasion
 from duly.errors import InvalidInput
 from duly.ports import Execution
 from duly.transports.handlers.functions import (
@@ -22,6 +24,7 @@ from duly.transports.handlers.functions import (
 from duly.transports.handlers.handled_delivery import HandledDelivery
 
 NOTHING: Mapping[str, Any] = {}
+SAMPLE_ID = b"00000000-0000-7000-8000-000000000000"
 
 
 class CallStyle(Protocol):
@@ -32,6 +35,9 @@ class CallStyle(Protocol):
 
     def payload(self, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The payload with these arguments; InvalidInput if they do not fit."""
+
+    def check_schedule(self, payload: Any) -> None:
+        """InvalidInput if occurrences with this payload, or without one, would not fit."""
 
 
 def style_of(function: object) -> CallStyle:
@@ -63,6 +69,9 @@ class PayloadCall:
             raise InvalidInput("arguments", f"{self._name} takes the delivery: give its payload")
         return given[0] if given else None
 
+    def check_schedule(self, payload: Any) -> None:
+        """The function gets any payload, or the occasion."""
+
 
 class ArgumentCall:
     """The function gets the members of the payload, by their names, and perhaps the delivery."""
@@ -79,7 +88,9 @@ class ArgumentCall:
 
     def arguments(self, execution: Execution) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """The arguments by name; those that the payload has not keep their defaults."""
-        payload = execution.claimed.payload
+        payload, occasion = execution.claimed.payload, execution.claimed.occasion
+        if occasion is not None and payload in (occasion, occasion.encode()):
+            payload = self._of_occasion(occasion)
         found = self._decoded(payload)
         named = {
             name: value for name in self._names if (value := getattr(found, name)) is not UNSET
@@ -103,6 +114,26 @@ class ArgumentCall:
         except (TypeError, ValueError) as error:
             raise InvalidInput("arguments", f"{self._parameters.name}: {error}") from error
         return payload
+
+    def check_schedule(self, payload: Any) -> None:
+        """Decode what an occurrence would have."""
+        if payload is None:
+            encoded = self._of_occasion(encode_occasion(Occasion("a schedule", EARLIEST)))
+        else:
+            encoded = payload_bytes(payload).replace(DELIVERY_ID.encode(), SAMPLE_ID)
+        try:
+            self._decoded(encoded)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                "payload",
+                f"it does not fit {self._parameters.name}: {error}; give @app.schedule "
+                "the payload, as in payload={...}",
+            ) from error
+
+    def _of_occasion(self, occasion: str) -> bytes:
+        """What the parameters get from a schedule without a payload: parts of its occasion."""
+        parts = msgspec.json.decode(occasion, type=dict[str, msgspec.Raw])
+        return msgspec.json.encode({name: parts[name] for name in self._names if name in parts})
 
     def _member(self, name: str, value: Any) -> bytes:
         try:

@@ -129,6 +129,10 @@ class Handlers:
         self.add(function.__name__, function)
         return function.__name__
 
+    def check_schedule(self, name: str, payload: Any) -> None:
+        """InvalidInput if occurrences with this payload would not fit the handler."""
+        self._handlers[name].style.check_schedule(payload)
+
     def serves(self) -> Sequence[str]:
         """The names of the handlers of this process."""
         return list(self._handlers)
