@@ -99,7 +99,7 @@ async def test_a_start_that_fails_after_the_store_was_reached_can_be_tried_again
 ) -> None:
     app = App(sqlite_url, environment={})
 
-    async def away(_name_of: object) -> None:
+    async def away(*_given: object) -> None:
         raise StoreUnavailable("it went away again")
 
     monkeypatch.setattr(app.declarations, "declare_all", away)
