@@ -33,6 +33,9 @@ class CallStyle(Protocol):
     def payload(self, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """The payload with these arguments; InvalidInput if they do not fit."""
 
+    def fits(self, payload: bytes) -> bool:
+        """Whether the function can be called with this payload."""
+
 
 def style_of(function: object) -> CallStyle:
     """The style of a function, after its parameters."""
@@ -62,6 +65,10 @@ class PayloadCall:
         if len(given) > 1 or named:
             raise InvalidInput("arguments", f"{self._name} takes the delivery: give its payload")
         return given[0] if given else None
+
+    def fits(self, payload: bytes) -> bool:
+        """Whether the payload has the type in `Delivery[Order]`."""
+        return _fits(self._decode, payload)
 
 
 class ArgumentCall:
@@ -104,6 +111,10 @@ class ArgumentCall:
             raise InvalidInput("arguments", f"{self._parameters.name}: {error}") from error
         return payload
 
+    def fits(self, payload: bytes) -> bool:
+        """Whether the payload has the members that the function takes, and no others."""
+        return _fits(self._decoded, payload)
+
     def _member(self, name: str, value: Any) -> bytes:
         try:
             encoded = msgspec.json.encode(value, enc_hook=from_model)
@@ -113,6 +124,15 @@ class ArgumentCall:
 
     def _decoded(self, payload: bytes | str) -> Any:
         return self._decoder.decode(b"{}" if payload in (b"null", "null") else payload)
+
+
+def _fits(decode: Callable[[bytes], Any], payload: bytes) -> bool:
+    try:
+        decode(payload)
+    except Exception:
+        # Not only errors of msgspec: a model of the user's may raise any.
+        return False
+    return True
 
 
 def _field(function: str, argument: Argument) -> Any:
