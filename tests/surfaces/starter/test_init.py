@@ -170,4 +170,4 @@ def test_the_wheel_has_the_project(tmp_path: Path) -> None:
     template = "duly/surfaces/cli/starter/template/"
     with zipfile.ZipFile(wheel) as packed:
         found = {name for name in packed.namelist() if name.startswith(template)}
-    assert found == {template + name for name in ("app.py", "test_app.py", "gitignore")}
+    assert found == {f"{template}{name.lstrip('.')}.txt" for name in FILES}

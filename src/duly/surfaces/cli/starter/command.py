@@ -38,12 +38,23 @@ def init(folder: Path = THIS_FOLDER, /, *, json: Json = False) -> None:
     folder
         Where to write it; a folder that does not exist is created.
     """
-    settings = load({}, os.environ, folder)
-    whole = folder.resolve()
-    written = _written(whole)
+    # Not `resolve`, which raises RuntimeError for a circle of links.
+    whole = Path(os.path.realpath(folder))
+    try:
+        settings = load({}, os.environ, whole)
+        written = _written(whole)
+    except OSError as error:
+        raise CannotWrite(
+            f"{whole} cannot be written: {error.strerror or error}; "
+            "give another folder: duly init FOLDER"
+        ) from error
     document = {"folder": str(whole), "files": written}
     dashboard = local_url(settings.host, settings.port)
-    answer(json, document, lambda: _next_steps(folder, written, dashboard))
+    answer(
+        json,
+        document,
+        lambda: f"wrote {', '.join(written)} in {whole}\n\n{_next_steps(folder, whole, dashboard)}",
+    )
 
 
 def _written(folder: Path) -> list[str]:
@@ -52,14 +63,8 @@ def _written(folder: Path) -> list[str]:
     contents = {name: _template(name) for name in PYTHON_FILES}
     # In a repository there is often one already.
     if not (has_own := os.path.lexists(folder / IGNORED)):
-        contents[IGNORED] = _template("gitignore")
-    try:
-        _write(folder, contents)
-    except OSError as error:
-        raise CannotWrite(
-            f"{folder} cannot be written: {error.strerror or error}; "
-            "give another folder: duly init FOLDER"
-        ) from error
+        contents[IGNORED] = _template(IGNORED)
+    _write(folder, contents)
     if has_own:
         print_message(f"{IGNORED} exists and was not changed; add a line to it: duly.db*")
     return list(contents)
@@ -76,7 +81,8 @@ def _refuse_existing(folder: Path) -> None:
 
 
 def _template(name: str) -> str:
-    return (files(__package__) / "template" / name).read_text("utf-8")
+    # Text, not modules: they are programs of the user, in whose folder alone their imports work.
+    return (files(__package__) / "template" / f"{name.lstrip('.')}.txt").read_text("utf-8")
 
 
 def _write(folder: Path, contents: Mapping[str, str]) -> None:
@@ -89,8 +95,8 @@ def _write(folder: Path, contents: Mapping[str, str]) -> None:
             os.rename(Path(parts, name), folder / name)
 
 
-def _next_steps(folder: Path, written: Sequence[str], dashboard: str) -> str:
-    duly, whole = called(), folder.resolve()
+def _next_steps(folder: Path, whole: Path, dashboard: str) -> str:
+    duly = called()
     enter = [] if whole == Path.cwd() else [(f"cd {shlex.quote(str(folder))}", "")]
     here = [
         *enter,
@@ -103,7 +109,6 @@ def _next_steps(folder: Path, written: Sequence[str], dashboard: str) -> str:
         (f"{duly} deliveries show $id --wait 30s", "shows the result of the handler"),
     ]
     return (
-        f"wrote {', '.join(written)} in {whole}\n\n"
         f"Test it and run it:\n\n{_listed(here)}\n\n"
         f"In another terminal, deliver something:\n\n{_listed(elsewhere)}"
     )
