@@ -25,15 +25,23 @@ GROUPS = {
     "Targets": ("webhook", "endpoint"),
     "Retry plans": ("exponential", "delays", "no_retry"),
     "Receiving webhooks": ("verify", "SignatureRefused"),
-    "Records": ("Accepted", "DeliveryRecord", "Attempt", "DeadLetterFilter", "State", "Reason"),
+    "Records": (
+        "Accepted",
+        "Handle",
+        "DeliveryRecord",
+        "Attempt",
+        "DeadLetterFilter",
+        "State",
+        "Reason",
+    ),
     "Errors": (
         *("DulyError", "BadSetting", "Busy", "Conflict", "InvalidInput", "NotFound"),
-        "StoreUnavailable",
+        *("StoreUnavailable", "DeliveryFailed", "NotEnded"),
     ),
 }
 """All public names in the order of the page."""
-WITH_METHODS = ("App", "Client", "Delivery")
-GIVEN = ("Delivery", "Namespace")
+WITH_METHODS = ("App", "Client", "Delivery", "Handle")
+GIVEN = ("Delivery", "Handle", "Namespace")
 """Classes whose objects callers get and do not create."""
 RESOURCES: dict[str, type] = {
     "deliveries": resources.Deliveries,

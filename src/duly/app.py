@@ -59,6 +59,10 @@ class App(Working):
         without a type that is alone or named `delivery`. What it returns is kept as its result.
         Plain functions run in threads. The function is delivered by `function.deliver(...)`, and
         stays callable.
+
+        Options: `name`, that of the target, by default the function's module and name; `retry`, the
+        plan for failed attempts; `timeout`, the seconds an attempt may take (300 by default); with
+        `keep_result=False` what the function returns is not kept.
         """
         return Registering(self, self.handlers.add)
 

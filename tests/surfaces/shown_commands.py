@@ -46,6 +46,7 @@ ARGUMENTS: dict[str, Sequence[tuple[str, ...]]] = {
     "config": [("show", "--origin"), ("validate",)],
 }
 EXCLUDED = {
+    "init": "it shows nothing that is stored",
     "health": "it prints the answer of a server like every command",
     "serve": "its log has its own test",
     "work": "its log has its own test",

@@ -74,6 +74,7 @@ class Reader:
             "pip install duly": self.install,
             "# hello.py": self.write_program,
             "$ python hello.py": self.run_program,
+            "duly init": self.init,
             "duly demo": self.see_the_demo,
             "make serve": self.serve,
             "curl": self.register,
@@ -101,6 +102,12 @@ class Reader:
         command, _, output = block.partition("\n")
         with self._terminal() as terminal:
             assert terminal.run(command.removeprefix("$ ")).strip() == output.strip()
+
+    def init(self, block: str) -> None:
+        """Its own test types the commands that it prints."""
+        with self._terminal() as terminal:
+            assert "wrote app.py, test_app.py" in terminal.run(block.strip())
+        assert (self._folder / "shop" / "app.py").exists()
 
     def see_the_demo(self, block: str) -> None:
         demo, samples = commands(block)
@@ -161,6 +168,7 @@ def test_the_first_five_minutes_are_as_the_readme_says(copy: Path) -> None:
         "pip install duly",
         "# hello.py",
         "$ python hello.py",
+        "duly init",
         "duly demo",
         "make serve",
         "curl",

@@ -149,6 +149,19 @@ def test_the_start_logs_the_version_the_data_and_a_command_to_try(
     assert f'{duly} deliver log \'{{"hello": "world"}}\'' in logged["try"]
 
 
+@pytest.mark.parametrize("others", [("log",), ()])
+def test_the_command_to_try_is_for_a_handler_that_takes_its_payload(
+    sqlite_home: Home, others: tuple[str, ...]
+) -> None:
+    program = "import duly\napp = duly.App()\n@app.handler\nasync def add(a: int, b: int): ...\n"
+    program += "".join(f"@app.handler\nasync def {name}(delivery): ...\n" for name in others)
+    sqlite_home.write("shop.py", program)
+    with sqlite_home.running("serve", "shop:app", "--port", "0") as server:
+        tried = server.wait_for("Serving")["try"]
+    named = [each.partition(" deliver ")[2].split(" ")[0] for each in tried]
+    assert [each for each in named if each] == [f"shop.{name}" for name in others]
+
+
 def test_every_http_error_is_problem_json(sqlite_home: Home) -> None:
     with sqlite_home.serving() as server:
         answers = [

@@ -7,6 +7,7 @@ from cyclopts import App
 from duly.version import __version__
 
 COMMANDS = {
+    "init": "starter.command:init",
     "serve": "server.serve:serve",
     "work": "server.serve:work",
     "deliver": "deliveries.deliver:deliver",

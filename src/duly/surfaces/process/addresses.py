@@ -7,6 +7,9 @@ from typing import Any
 from duly.errors import DulyError
 from duly.system import bound_socket
 
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+"""A server that listens on all addresses is called on loopback."""
+
 
 class CannotListen(DulyError):
     """The address is in use, or this process may not bind it."""
@@ -28,4 +31,13 @@ def bound(host: str, port: int) -> Any:
 
 def url_of(host: str, bound: Any) -> str:
     """The URL of a bound socket, with the actual port if port 0 was given."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}"
+    return _url(host, bound.getsockname()[1])
+
+
+def local_url(host: str, port: int) -> str:
+    """The URL of a server for callers on its machine."""
+    return _url(EVERYWHERE.get(host, host), port)
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -39,6 +39,9 @@ class CallStyle(Protocol):
     def check_schedule(self, payload: Any) -> None:
         """InvalidInput if occurrences with this payload, or without one, would not fit."""
 
+    def fits(self, payload: bytes) -> bool:
+        """Whether the function can be called with this payload."""
+
 
 def style_of(function: object) -> CallStyle:
     """The style of a function, after its parameters."""
@@ -71,6 +74,10 @@ class PayloadCall:
 
     def check_schedule(self, payload: Any) -> None:
         """The function gets any payload, or the occasion."""
+
+    def fits(self, payload: bytes) -> bool:
+        """Whether the payload has the type in `Delivery[Order]`."""
+        return _fits(self._decode, payload)
 
 
 class ArgumentCall:
@@ -135,6 +142,10 @@ class ArgumentCall:
         parts = msgspec.json.decode(occasion, type=dict[str, msgspec.Raw])
         return msgspec.json.encode({name: parts[name] for name in self._names if name in parts})
 
+    def fits(self, payload: bytes) -> bool:
+        """Whether the payload has the members that the function takes, and no others."""
+        return _fits(self._decoded, payload)
+
     def _member(self, name: str, value: Any) -> bytes:
         try:
             encoded = msgspec.json.encode(value, enc_hook=from_model)
@@ -144,6 +155,15 @@ class ArgumentCall:
 
     def _decoded(self, payload: bytes | str) -> Any:
         return self._decoder.decode(b"{}" if payload in (b"null", "null") else payload)
+
+
+def _fits(decode: Callable[[bytes], Any], payload: bytes) -> bool:
+    try:
+        decode(payload)
+    except Exception:
+        # Not only errors of msgspec: a model of the user's may raise any.
+        return False
+    return True
 
 
 def _field(function: str, argument: Argument) -> Any:

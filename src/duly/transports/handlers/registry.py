@@ -137,6 +137,10 @@ class Handlers:
         """The names of the handlers of this process."""
         return list(self._handlers)
 
+    def taking(self, payload: bytes) -> Sequence[str]:
+        """The names of the handlers that can be called with this payload."""
+        return [name for name, each in self._handlers.items() if each.style.fits(payload)]
+
     def reaches(self, target: str) -> bool:
         """Whether the handler is registered in this process."""
         return target in self._handlers

@@ -12,16 +12,15 @@ from cyclopts import Parameter
 from duly.client.pool import Pool, Request, Unanswered
 from duly.client.problems import Reply
 from duly.safe_text import shown_url
-from duly.settings import Settings, load
+from duly.settings import load
 from duly.surfaces.cli.terminal.exit_codes import FAILED
 from duly.surfaces.cli.terminal.flags import Json
 from duly.surfaces.cli.terminal.output import answer
+from duly.surfaces.process.addresses import local_url
 
 LONGEST_SECONDS = 10.0
 """How long the whole answer may take."""
 LONGEST_ANSWER = 64 << 10
-EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
-"""A server that listens on all addresses is called on loopback."""
 
 
 def health(
@@ -39,7 +38,8 @@ def health(
     Without --server it is the server that `duly serve` starts with the same settings. Exit code 4
     means that it did not answer.
     """
-    url = _url(load({"server": server}, os.environ))
+    settings = load({"server": server}, os.environ)
+    url = settings.server or local_url(settings.host, settings.port)
     path = "/ready" if ready else "/health"
     reply = asyncio.run(_reply(url, Request(method="GET", path=path)))
     ok = reply.status == 200
@@ -61,13 +61,6 @@ async def _reply(url: str, request: Request) -> Reply:
         ) from error
     finally:
         await pool.close()
-
-
-def _url(settings: Settings) -> str:
-    if settings.server:
-        return settings.server
-    host = EVERYWHERE.get(settings.host, settings.host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
 
 
 def _answer(body: bytes) -> object:

@@ -65,6 +65,8 @@ Demo = Annotated[
 ]
 WORKING = "worker,planner"
 EXIT_SECONDS = 2.0
+SAMPLE = '{"hello": "world"}'
+"""The payload of the delivery to try."""
 
 
 @Parameter(name="*")
@@ -214,8 +216,8 @@ def _announce(app: App, url: str | None) -> None:
         "handlers": handlers,
         "try": [f"curl {url}/health" if url else f"{duly} status", f"{duly} deliveries list"],
     }
-    if handlers:
-        facts["try"].insert(0, f'{duly} deliver {handlers[0]} \'{{"hello": "world"}}\'')
+    for name in sorted(app.handlers.taking(SAMPLE.encode()))[:1]:
+        facts["try"].insert(0, f"{duly} deliver {name} '{SAMPLE}'")
     if sys.stderr.isatty():
         print_message(_banner(facts))
     else:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 
 
 def called() -> str:
-    """`duly` if the shell finds it, else how this process was called."""
+    """`duly` if the shell finds it, else a command that works in any folder."""
     if shutil.which("duly"):
         return "duly"
     name = sys.argv[0]
-    return name if os.path.basename(name) == "duly" else f"{sys.executable} -m duly"
+    if os.path.basename(name) == "duly":
+        return shlex.quote(os.path.abspath(name))
+    return f"{shlex.quote(sys.executable)} -m duly"

@@ -1,0 +1,1 @@
+"""`duly init`: a starter project that runs, with a test."""
