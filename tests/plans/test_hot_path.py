@@ -43,6 +43,8 @@ ARGUMENTS = {
         "position": "'{1}'",
         "started_at": "'{1}'",
         "finished_at": "'{1}'",
+        "answer": "'{x}'",
+        "answered": "true",
     },
     "streams.advance": {
         "lane": UNKNOWN,
@@ -56,6 +58,8 @@ ARGUMENTS = {
         "follower": "'{null}'",
         "follower_position": "'{null}'",
         "more": "'{null}'",
+        "answer": "'{x}'",
+        "answered": "true",
         "now": "null",
     },
     "agenda.settle": {

@@ -13,7 +13,8 @@ from tests.stores.store_probe import START, StoreProbe, open_probe
 from tests.support.postgres import ForeignServer, Server
 
 EMPTY = (
-    "truncate duly.deliveries, duly.agenda, duly.attempts, duly.steps, duly.workers, duly.targets, "
+    "truncate duly.deliveries, duly.agenda, duly.attempts, duly.steps, duly.running, "
+    "duly.workers, duly.targets, "
     "duly.claims, duly.schedules, duly.former_schedules, duly.progress, duly.planned, duly.audit, "
     "duly.endpoints, duly.gates, duly.in_flight, duly.streams, duly.keys"
 )

@@ -37,7 +37,7 @@ PARAMETERS = {
     "streams.advance": (
         {
             *("lane", "token", "delivery", "position", "started_at", "finished_at", "apart"),
-            *("blocks", "follower", "follower_position", "more"),
+            *("blocks", "follower", "follower_position", "more", "answer"),
         },
         {"batch"},
     ),
@@ -49,7 +49,7 @@ PARAMETERS = {
         {"batch"},
     ),
     "streams.finish": (
-        {"lane", "token", "position", "started_at", "finished_at"},
+        {"lane", "token", "position", "started_at", "finished_at", "answer"},
         {"batch"},
     ),
     "ledger.accept_new": (

@@ -40,10 +40,6 @@ def test_every_verdict_has_a_row() -> None:
     assert {move(verdict, policy) for verdict in Verdict for policy in Policy} == set(Move)
 
 
-def test_a_completion_with_a_record_leaves_the_stream_first() -> None:
-    assert move(Verdict.COMPLETED, BLOCK, plain=False) is Move.LEAVE
-
-
 def test_an_unknown_policy_is_refused() -> None:
     assert checked_policy("release") is OnFailure.RELEASE
     with pytest.raises(InvalidInput, match="none of block, release"):

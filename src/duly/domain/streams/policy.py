@@ -45,11 +45,9 @@ class Move(StrEnum):
 LEAVES = frozenset({Verdict.EXPIRED, Verdict.SKIPPED, Verdict.CANCELLED})
 
 
-def move(verdict: Verdict, policy: Policy, *, plain: bool = True) -> Move:
-    """What the verdict on its head does to a stream; `plain` if a completion records no answer."""
-    if verdict is Verdict.COMPLETED:
-        return Move.COMPLETE if plain else Move.LEAVE
-    if verdict is Verdict.EMPTIED:
+def move(verdict: Verdict, policy: Policy) -> Move:
+    """What the verdict on its head does to a stream."""
+    if verdict in (Verdict.COMPLETED, Verdict.EMPTIED):
         return Move.COMPLETE
     if verdict in LEAVES:
         return Move.LEAVE

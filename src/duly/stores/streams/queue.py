@@ -6,7 +6,7 @@ The ledger stores the position of each delivery; the lane's row only refers to t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,8 +23,7 @@ LONGEST_RUN = 32
 
 def is_usual(settlement: Settlement) -> bool:
     """Whether only the completion has to be written."""
-    plain = settlement.verdict in (Verdict.COMPLETED, Verdict.EMPTIED)
-    return plain and settlement.answer is None
+    return settlement.verdict in (Verdict.COMPLETED, Verdict.EMPTIED)
 
 
 def in_runs(claimed: Sequence[Claimed], asked: Collection[int]) -> list[Claimed]:
@@ -104,15 +103,19 @@ def _without_followers(settlements: Sequence[Settlement]) -> list[Settlement]:
         each
         for each in settlements
         if each.verdict is Verdict.COMPLETED
-        and each.answer is None
         and each.follower is None
         and lane_counts[each.lane] == 1
     ]
 
 
 async def _finish(session: Session, last: Sequence[Settlement]) -> set[tuple[Lane, int]]:
-    positions = {"position": [each.position for each in last]}
-    return await end(session, "streams.finish", last, positions)
+    answers = _answers(last)
+    more: dict[str, list[Any]] = {"position": [each.position for each in last], "answer": answers}
+    return await end(session, "streams.finish", last, more, answered=any(answers))
+
+
+def _answers(settlements: Iterable[Settlement]) -> list[str | None]:
+    return [each.answer for each in settlements]
 
 
 async def end(
@@ -146,11 +149,7 @@ async def _moves(session: Session, settlements: Sequence[Settlement]) -> list[Mo
         rows = await session.fetch("streams.policies", "settle", lanes=list(failed))
         policies = {lane: policy_of(name, configured) for lane, name, configured in rows}
     return [
-        move(
-            each.verdict,
-            Policy(each.on_failure or policies.get(each.lane, Policy.BLOCK)),
-            plain=each.answer is None,
-        )
+        move(each.verdict, Policy(each.on_failure or policies.get(each.lane, Policy.BLOCK)))
         for each in settlements
     ]
 
@@ -171,7 +170,10 @@ async def _move(
 async def _refused(
     session: Session, moving: Sequence[tuple[Settlement, Move]]
 ) -> Sequence[tuple[Settlement, Move]]:
-    rows = await session.fetch_batch("streams.advance", "settle", columns=_columns(moving))
+    columns = _columns(moving)
+    rows = await session.fetch_batch(
+        "streams.advance", "settle", columns=columns, answered=any(columns["answer"])
+    )
     refused = {(lane, token) for lane, token in rows}
     return [each for each in moving if (each[0].lane, each[0].token) in refused]
 
@@ -195,6 +197,8 @@ def _columns(moving: Sequence[tuple[Settlement, Move]]) -> dict[str, list[Any]]:
             None if last[each.lane, each.token] == index else True
             for index, each in enumerate(settlements)
         ],
+        # Deliveries that leave the queue are settled afterwards, with their answers.
+        "answer": _answers(settlements),
     }
 
 

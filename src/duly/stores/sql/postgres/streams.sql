@@ -53,8 +53,8 @@ select lane::text as lane, name, on_failure from duly.streams where lane = any(:
 with outcome as materialized (
     select o.*, a.place, a.delivery, s.quiet from unnest(
         :lane::text::uuid[], :token::text::bigint[], :position::text::bigint[],
-        :started_at::text::bigint[], :finished_at::text::bigint[]
-    ) as o(lane, token, position, started_at, finished_at)
+        :started_at::text::bigint[], :finished_at::text::bigint[], :answer::text[]
+    ) as o(lane, token, position, started_at, finished_at, answer)
     left join lateral (
         select a.ctid as place, a.delivery from duly.agenda a
         where a.lane = o.lane and a.token = o.token and a.position = o.position
@@ -78,6 +78,12 @@ with outcome as materialized (
         finished_at = to_timestamp(o.finished_at / 1e6::float8), reason = null, error = null
     from outcome o
     where d.id = any(array(select delivery from ended)) and d.id = o.delivery
+    returning d.id, d.attempt, d.token, d.started_at, d.finished_at, o.answer
+), logged as (
+    insert into duly.attempts
+        (delivery, attempt, outcome, token, started_at, finished_at, answer)
+    select id, attempt, 'completed', token, started_at, finished_at, answer from finished
+    where :answered::boolean and answer is not null
 )
 select o.lane::text as lane, o.token from outcome o
 where not exists (select from ended e where e.lane = o.lane and e.token = o.token);
@@ -96,9 +102,9 @@ with outcome as materialized (
         :lane::text::uuid[], :token::text::bigint[], :delivery::text::uuid[],
         :position::text::bigint[], :started_at::text::bigint[], :finished_at::text::bigint[],
         :apart::boolean[], :blocks::boolean[], :follower::uuid[], :follower_position::bigint[],
-        :more::boolean[]
+        :more::boolean[], :answer::text[]
     ) as o(lane, token, delivery, position, started_at, finished_at, apart, blocks, follower,
-           follower_position, more)
+           follower_position, more, answer)
     left join lateral (
         select a.ctid as place, a.replay_from, a.halted from duly.agenda a
         where a.lane = o.lane and a.token = o.token offset 0
@@ -166,6 +172,12 @@ with outcome as materialized (
             where apart is null and (lane, token) in (select lane, token from touched)))
       and d.id = o.delivery and d.state = 'pending'
       and (o.lane, o.token) in (select lane, token from touched)
+    returning d.id, d.attempt, d.token, d.started_at, d.finished_at, o.answer
+), logged as (
+    insert into duly.attempts
+        (delivery, attempt, outcome, token, started_at, finished_at, answer)
+    select id, attempt, 'completed', token, started_at, finished_at, answer from finished
+    where :answered::boolean and answer is not null
 ), apart as (
     -- A delivery that leaves the queue gets a separate lane, in which it is settled.
     insert into duly.agenda (lane, delivery, due_at, token, claimed_at, target, priority, schedule)

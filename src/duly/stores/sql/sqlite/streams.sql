@@ -42,7 +42,7 @@ select lane, name, on_failure from duly.streams where lane in (select value from
 
 -- name: finish
 -- Heads without followers, the usual end of a short stream, all rows at once: lane, token,
--- started_at, finished_at, position. It returns the lanes to which it did not apply; these are left
+-- started_at, finished_at, position, answer. It returns the lanes to which it did not apply; these are left
 -- to advance.
 select json_group_array(json_array(o.value ->> 0, o.value ->> 1)) as "packed: lane token"
 from json_each(:batch) o where not exists (
@@ -61,6 +61,14 @@ join duly.agenda a on a.lane = o.lane and a.token + 0 = o.token and a.position =
     and a.replay_from is null
 join duly.streams s on s.lane = a.lane and s.counter = a.position
 where d.number = a.delivery;
+insert into duly.attempts (delivery, attempt, outcome, token, started_at, finished_at, answer)
+select d.id, d.attempt, 'completed', d.token, d.started_at, d.finished_at, o.value ->> 5
+from json_each(:batch) o
+join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
+    and a.position = o.value ->> 4 and a.replay_from is null
+join duly.streams s on s.lane = a.lane and s.counter = a.position
+join duly.deliveries d on d.number = a.delivery
+where :answered and o.value ->> 5 is not null;
 delete from duly.agenda where lane in (
     select a.lane from json_each(:batch) o
     join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
@@ -69,7 +77,7 @@ delete from duly.agenda where lane in (
 
 -- name: advance
 -- Settles the heads of streams, all rows at once: lane, token, delivery, position, started_at,
--- finished_at, apart, blocks, follower, follower_position, more. Several of one lane may be given,
+-- finished_at, apart, blocks, follower, follower_position, more, answer. Several of one lane may be given,
 -- in their order; `more` marks all but the last of them. If the run continues, its follower becomes
 -- the head under the same token; otherwise the next in the queue does, and the lane is released.
 -- The lanes are changed last, since the other statements check their tokens. "+ 0" keeps the query
@@ -88,6 +96,17 @@ from (
     where o.value ->> 6 is null
 ) o
 where d.id = o.delivery and d.state = 'pending';
+insert into duly.attempts (delivery, attempt, outcome, token, started_at, finished_at, answer)
+select d.id, d.attempt, 'completed', d.token, d.started_at, d.finished_at, o.value ->> 11
+from json_each(:batch) o
+join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
+join duly.deliveries d on d.id = o.value ->> 2 and d.state = 'completed'
+    and d.token = o.value ->> 1 and d.finished_at = o.value ->> 5
+where :answered and o.value ->> 6 is null and o.value ->> 11 is not null
+  -- If the answer to an earlier call was lost, it was written by that.
+  and not exists (
+    select 1 from duly.attempts t
+    where t.delivery = d.id and t.attempt = d.attempt and t.outcome = 'completed');
 -- A delivery that leaves the queue gets a separate lane, in which it is settled.
 insert into duly.agenda (lane, delivery, due_at, token, claimed_at, target, priority, schedule)
 select d.number, d.number, d.due_at, a.token, :now, d.target, d.priority,
