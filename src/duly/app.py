@@ -11,7 +11,7 @@ from duly.composition import parts_for
 from duly.domain import checks
 from duly.domain.time.rules import Rule
 from duly.failpoints import arm_from
-from duly.handlers import Given, Handler, Payload, Registering, Result
+from duly.handlers import Accepting, Given, Handler, Payload, Registering, Result
 from duly.ports import Chance, Clock
 from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import DeclaredSchedule, ScheduleKeywords
@@ -95,7 +95,7 @@ class App(Working):
             if isinstance(function, Handler):
                 function = function.function
             added = self.handlers.add(name or own_name(function), function, retry, timeout)
-            return Handler(self, added.name, added.style, function)
+            return Handler(Accepting(self, self._home), added.name, added.style, function)
 
         if callable(name):
             function, name = name, None

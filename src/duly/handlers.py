@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from duly.records.delivery import Accepted, DeliveryKeywords
 from duly.records.target import HandlerTarget
 from duly.services.namespace import Namespace
+from duly.sync.handlers import SyncDeliverable
+from duly.sync.home import Home
 from duly.transports.handlers.arguments import CallStyle
 from duly.transports.handlers.handled_delivery import HandledDelivery
 
@@ -20,21 +23,58 @@ Result = TypeVar("Result")
 Payload = TypeVar("Payload")
 
 
+@dataclass(frozen=True, slots=True)
+class Accepting:
+    """The App that accepts the deliveries of a handler, and the home of its synchronous calls."""
+
+    app: Namespace
+    home: Home
+
+
 class Deliverable(Generic[Given]):
     """Delivers calls of a handler, with the options given to `using`."""
 
     def __init__(
-        self, app: Namespace, name: str, style: CallStyle, options: Mapping[str, Any]
+        self,
+        accepting: Accepting,
+        name: str,
+        style: CallStyle,
+        options: Mapping[str, Any],
+        path: str,
     ) -> None:
         self.name = name
-        self._app = app
+        self._accepting = accepting
+        self._app = accepting.app
         self._style = style
         self._options = options
+        self._path = path
+
+    @property
+    def connection(self) -> Any:
+        """The connection in whose transaction it delivers, if `using` was given one."""
+        return self._options.get("connection")
+
+    @property
+    def sync(self) -> SyncDeliverable[Given]:
+        """The same methods for synchronous code: `weekly.sync.deliver(7)` blocks."""
+        return SyncDeliverable(self, self._accepting.home, self._path)
 
     async def deliver(self, *given: Given.args, **named: Given.kwargs) -> Accepted:
         """Accept a delivery that calls the handler with these arguments."""
         payload = self._style.payload(given, named)
         return await self._app.deliver(self.name, payload, **self._options)
+
+    def deliver_within(
+        self, connection: Any, /, *given: Given.args, **named: Given.kwargs
+    ) -> Accepted:
+        """Accept such a delivery in the transaction of a plain connection, without an event loop.
+
+        For psycopg, psycopg2, SQLAlchemy and Django on PostgreSQL, as `app.deliver_within`.
+        """
+        payload = self._style.payload(given, named)
+        options = {**self._options}
+        options.pop("connection", None)
+        return self._app.deliver_within(connection, self.name, payload, **options)
 
     def item(self, *given: Given.args, **named: Given.kwargs) -> Mapping[str, Any]:
         """A call as an item of `deliver_many`, also of the app's, with other handlers' items."""
@@ -55,9 +95,14 @@ class Handler(Deliverable[Given], HandlerTarget, Generic[Called, Given, Result])
     __name__: str
 
     def __init__(
-        self, app: Namespace, name: str, style: CallStyle, function: Callable[Called, Result]
+        self,
+        accepting: Accepting,
+        name: str,
+        style: CallStyle,
+        function: Callable[Called, Result],
     ) -> None:
-        super().__init__(app, name, style, {})
+        path = getattr(function, "__name__", "handler")
+        super().__init__(accepting, name, style, {}, path)
         self.function = function
         update_wrapper(self, function, updated=())
 
@@ -74,7 +119,8 @@ class Handler(Deliverable[Given], HandlerTarget, Generic[Called, Given, Result])
             chosen["id"] = id
         if connection is not None:
             chosen["connection"] = connection
-        return Deliverable(self._app, self.name, self._style, chosen)
+        path = f"{self._path}.using(...)"
+        return Deliverable(self._accepting, self.name, self._style, chosen, path)
 
     def __repr__(self) -> str:
         return f"<handler {self.name}>"

@@ -23,6 +23,7 @@ FLOORS = (
         *("duly.telemetry", "duly.telemetry.tracing", "duly.vault", "duly.system", "duly.signals"),
     },
     {"duly.composition", "duly.resources"},
+    {"duly.sync"},
     {"duly.working", "duly.client", "duly.handlers"},
     {"duly.app", "duly.receiving"},
     {"duly"},

@@ -1,0 +1,252 @@
+"""Runs coroutines on the event loop of another thread, and waits for their results.
+
+`asyncio.run_coroutine_threadsafe` wakes the loop for every call. Here all calls that arrive before
+the loop has woken up share one wake-up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import Context, copy_context
+from typing import Any, Generic, Protocol, TypeVar
+
+from duly.errors import StoreUnavailable
+
+LOOK_SECONDS = 1.0
+"""How often a waiting thread checks that its event loop still runs."""
+CANCEL_SECONDS = 5.0
+"""How long an interrupted caller waits for the end of its call."""
+
+Result = TypeVar("Result")
+Make = Callable[[], Awaitable[Result]]
+"""Makes the awaitable, on the thread of the event loop."""
+
+
+class Stay(Protocol):
+    """The stay of an App or a Client on an event loop."""
+
+    async def begin(self) -> None:
+        """Called before each call."""
+
+    def end(self) -> None:
+        """Called after each call that has begun."""
+
+
+class Call(Generic[Result]):
+    """One call, and the thread that waits for it.
+
+    It sees the context variables of its thread, and the thread sees those that it sets, as with
+    `await`.
+    """
+
+    __slots__ = (
+        *("_answered", "context", "error", "is_cancelled", "make", "result", "stay", "task"),
+    )
+
+    result: Result
+
+    def __init__(self, make: Make[Result], stay: Stay | None, context: Context) -> None:
+        self.make = make
+        self.stay = stay
+        self.context = context
+        self.task: asyncio.Task[None] | None = None
+        self.error: BaseException | None = None
+        self.is_cancelled = False
+        self._answered = threading.Lock()
+        self._answered.acquire()
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run it in its own task; on the thread of the loop."""
+        self.task = loop.create_task(self.run(), context=self.context)
+
+    async def run(self) -> None:
+        """Run it, and wake the thread that waits."""
+        try:
+            if self.stay is None:
+                self.result = await self.make()
+            else:
+                await self.stay.begin()
+                try:
+                    self.result = await self.make()
+                finally:
+                    self.stay.end()
+        except BaseException as error:
+            self.error = error  # raised in the thread that waits
+        finally:
+            self._answered.release()
+
+    def wait(self, calls: Calls) -> Result:
+        """Its result or its error; an interrupted wait cancels it."""
+        try:
+            while not self._answered.acquire(timeout=LOOK_SECONDS):
+                if self._is_lost(calls) and not self._answered.acquire(blocking=False):
+                    self.error = asyncio.CancelledError()
+                    break
+        except BaseException:  # KeyboardInterrupt, or an exception of another signal handler
+            calls.cancel(self)
+            self._answered.acquire(timeout=CANCEL_SECONDS)
+            raise
+        _adopt(self.context)
+        if self.error is None:
+            return self.result
+        try:
+            if isinstance(self.error, asyncio.CancelledError):
+                raise ended() from self.error
+            raise self.error
+        finally:
+            self.error = None  # its traceback has this frame: a reference cycle
+
+    def cancel(self) -> None:
+        """Cancel it, whether or not it has started; on the thread of the loop."""
+        self.is_cancelled = True
+        if self.task is not None and self._answered.locked():
+            self.task.cancel()
+
+    def _is_lost(self, calls: Calls) -> bool:
+        has_ended = self.task is not None and self.task.done()
+        return has_ended or not calls.is_alive
+
+
+def ended() -> StoreUnavailable:
+    """The error of a call whose event loop ended before it."""
+    return StoreUnavailable(
+        "the event loop of this App ended during the call, which may have been carried out"
+    )
+
+
+def _adopt(context: Context) -> None:
+    """Set the context variables that the call has set."""
+    for variable, value in context.items():
+        if variable.get(_MISSING) is not value:
+            variable.set(value)
+
+
+_MISSING: Any = object()
+
+
+class Calls:
+    """Passes calls from any thread to one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._waiting: deque[Call[Any]] = deque()
+        self._is_woken = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the calls can still be answered."""
+        return self.loop.is_running()
+
+    def run(self, make: Make[Result], stay: Stay | None = None) -> Result:
+        """Run a coroutine on the loop and return its result."""
+        call = Call(make, stay, copy_context())
+        return self.submit(call).wait(self)
+
+    def submit(self, call: Call[Result]) -> Call[Result]:
+        """Start the call on the loop."""
+        self._waiting.append(call)
+        # In this order: a call that was added after the last wake-up always causes another one.
+        if not self._is_woken:
+            self._wake()
+        return call
+
+    def cancel(self, call: Call[Any]) -> None:
+        """Cancel the call on the loop."""
+        with suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(call.cancel)
+
+    def _wake(self) -> None:
+        self._is_woken = True
+        try:
+            self.loop.call_soon_threadsafe(self.start_all)
+        except RuntimeError as error:
+            raise ended() from error
+
+    def start_all(self) -> None:
+        """Start the waiting calls; on the thread of the loop."""
+        self._is_woken = False
+        while self._waiting:
+            call = self._waiting.popleft()
+            if not call.is_cancelled:
+                call.start(self.loop)
+
+
+class Conversation:
+    """Several coroutines that run one after the other in one task, and in one context.
+
+    A block and an iterator need that: timeouts and context variables belong to the task.
+    """
+
+    def __init__(self, calls: Calls, stay: Stay | None) -> None:
+        self._calls = calls
+        self._stay = stay
+        self._context = copy_context()
+        self._has_begun = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._turns: asyncio.Queue[Call[Any] | None] = asyncio.Queue()
+
+    def run(self, make: Make[Result]) -> Result:
+        """Run a coroutine in the task and return its result."""
+        first = self._stay is not None and not self._has_begun
+        turn = Turn((lambda: self._begin(make)) if first else make, self)
+        return self._calls.submit(turn).wait(self._calls)
+
+    async def _begin(self, make: Make[Result]) -> Result:
+        if self._stay is not None:
+            await self._stay.begin()
+        self._has_begun = True
+        return await make()
+
+    def end(self, make: Make[object] | None = None) -> None:
+        """End the task, after one more coroutine; does not wait, and takes no lock.
+
+        So it can be called when Python deletes an object, which may be anywhere.
+        """
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._end, make)
+
+    def _end(self, make: Make[object] | None) -> None:
+        if make is not None:
+            self._turns.put_nowait(Turn(make, self))
+        self._turns.put_nowait(None)
+
+    @property
+    def context(self) -> Context:
+        """The context of the task."""
+        return self._context
+
+    def take(self, turn: Turn[Any], loop: asyncio.AbstractEventLoop) -> None:
+        """Queue a turn; on the thread of the loop."""
+        if self._task is None:
+            self._loop = loop
+            self._task = loop.create_task(self._run(), context=self._context)
+        turn.task = self._task
+        self._turns.put_nowait(turn)
+
+    async def _run(self) -> None:
+        try:
+            while (turn := await self._turns.get()) is not None:
+                await turn.run()
+        finally:
+            if self._stay is not None and self._has_begun:
+                self._stay.end()
+
+
+class Turn(Call[Result]):
+    """One coroutine of a conversation."""
+
+    __slots__ = ("_conversation",)
+
+    def __init__(self, make: Make[Result], conversation: Conversation) -> None:
+        super().__init__(make, None, conversation.context)
+        self._conversation = conversation
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run it in the task of its conversation; on the thread of the loop."""
+        self._conversation.take(self, loop)
