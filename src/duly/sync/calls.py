@@ -1,7 +1,9 @@
 """Runs coroutines on the event loop of another thread, and waits for their results.
 
 `asyncio.run_coroutine_threadsafe` wakes the loop for every call. Here all calls that arrive before
-the loop has woken up share one wake-up.
+the loop has woken up share one wake-up. Callers that are answered together are woken together, and
+the loop sleeps until they have called again, or for a millisecond: threads and loop would otherwise
+compete for Python's global lock, and the store would write two batches instead of one.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from duly.errors import StoreUnavailable
 
 LOOK_SECONDS = 1.0
 """How often a waiting thread checks that its event loop still runs."""
+GATHER_SECONDS = 0.001
+"""How long the first of several callers that were answered together waits for the others."""
 CANCEL_SECONDS = 5.0
 """How long an interrupted caller waits for the end of its call."""
 
@@ -29,8 +33,11 @@ Make = Callable[[], Awaitable[Result]]
 class Stay(Protocol):
     """The stay of an App or a Client on an event loop."""
 
+    def begin_at_once(self) -> bool:
+        """Called before each call; False if it has to wait in `begin`."""
+
     async def begin(self) -> None:
-        """Called before each call."""
+        """Called before a call that has to wait."""
 
     def end(self) -> None:
         """Called after each call that has begun."""
@@ -44,12 +51,16 @@ class Call(Generic[Result]):
     """
 
     __slots__ = (
-        *("_answered", "context", "error", "is_cancelled", "make", "result", "stay", "task"),
+        *("_answered", "calls", "context", "error", "is_cancelled"),
+        *("make", "result", "stay", "task"),
     )
 
     result: Result
 
-    def __init__(self, make: Make[Result], stay: Stay | None, context: Context) -> None:
+    def __init__(
+        self, calls: Calls, make: Make[Result], stay: Stay | None, context: Context
+    ) -> None:
+        self.calls = calls
         self.make = make
         self.stay = stay
         self.context = context
@@ -69,7 +80,8 @@ class Call(Generic[Result]):
             if self.stay is None:
                 self.result = await self.make()
             else:
-                await self.stay.begin()
+                if not self.stay.begin_at_once():
+                    await self.stay.begin()
                 try:
                     self.result = await self.make()
                 finally:
@@ -77,17 +89,21 @@ class Call(Generic[Result]):
         except BaseException as error:
             self.error = error  # raised in the thread that waits
         finally:
-            self._answered.release()
+            self.calls.answer(self)
 
-    def wait(self, calls: Calls) -> Result:
+    def release(self) -> None:
+        """Wake the thread that waits."""
+        self._answered.release()
+
+    def wait(self) -> Result:
         """Its result or its error; an interrupted wait cancels it."""
         try:
             while not self._answered.acquire(timeout=LOOK_SECONDS):
-                if self._is_lost(calls) and not self._answered.acquire(blocking=False):
+                if self._is_lost() and not self._answered.acquire(blocking=False):
                     self.error = asyncio.CancelledError()
                     break
         except BaseException:  # KeyboardInterrupt, or an exception of another signal handler
-            calls.cancel(self)
+            self.calls.cancel(self)
             self._answered.acquire(timeout=CANCEL_SECONDS)
             raise
         _adopt(self.context)
@@ -106,9 +122,9 @@ class Call(Generic[Result]):
         if self.task is not None and self._answered.locked():
             self.task.cancel()
 
-    def _is_lost(self, calls: Calls) -> bool:
+    def _is_lost(self) -> bool:
         has_ended = self.task is not None and self.task.done()
-        return has_ended or not calls.is_alive
+        return has_ended or not self.calls.is_alive
 
 
 def ended() -> StoreUnavailable:
@@ -134,7 +150,10 @@ class Calls:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._waiting: deque[Call[Any]] = deque()
+        self._answered: list[Call[Any]] = []
         self._is_woken = False
+        self._expected = 0
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -143,16 +162,29 @@ class Calls:
 
     def run(self, make: Make[Result], stay: Stay | None = None) -> Result:
         """Run a coroutine on the loop and return its result."""
-        call = Call(make, stay, copy_context())
-        return self.submit(call).wait(self)
+        return self.submit(Call(self, make, stay, copy_context())).wait()
 
     def submit(self, call: Call[Result]) -> Call[Result]:
         """Start the call on the loop."""
         self._waiting.append(call)
-        # In this order: a call that was added after the last wake-up always causes another one.
-        if not self._is_woken:
+        # In this order: a call that `start_all` does not find finds what `start_all` has set.
+        if not self._is_woken and len(self._waiting) >= self._expected:
             self._wake()
         return call
+
+    def answer(self, call: Call[Any]) -> None:
+        """Wake the caller, together with all others of this iteration of the loop."""
+        self._answered.append(call)
+        if len(self._answered) == 1:
+            self.loop.call_soon(self._release_all)
+
+    def _release_all(self) -> None:
+        answered, self._answered = self._answered, []
+        self._expected += len(answered)
+        if self._expected > 1 and self._timer is None:
+            self._timer = self.loop.call_later(GATHER_SECONDS, self.start_all)
+        for call in answered:
+            call.release()
 
     def cancel(self, call: Call[Any]) -> None:
         """Cancel the call on the loop."""
@@ -168,6 +200,10 @@ class Calls:
 
     def start_all(self) -> None:
         """Start the waiting calls; on the thread of the loop."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._expected = 0
         self._is_woken = False
         while self._waiting:
             call = self._waiting.popleft()
@@ -193,8 +229,8 @@ class Conversation:
     def run(self, make: Make[Result]) -> Result:
         """Run a coroutine in the task and return its result."""
         first = self._stay is not None and not self._has_begun
-        turn = Turn((lambda: self._begin(make)) if first else make, self)
-        return self._calls.submit(turn).wait(self._calls)
+        turn = Turn(self._calls, (lambda: self._begin(make)) if first else make, self)
+        return self._calls.submit(turn).wait()
 
     async def _begin(self, make: Make[Result]) -> Result:
         if self._stay is not None:
@@ -213,7 +249,7 @@ class Conversation:
 
     def _end(self, make: Make[object] | None) -> None:
         if make is not None:
-            self._turns.put_nowait(Turn(make, self))
+            self._turns.put_nowait(Turn(self._calls, make, self))
         self._turns.put_nowait(None)
 
     @property
@@ -243,8 +279,8 @@ class Turn(Call[Result]):
 
     __slots__ = ("_conversation",)
 
-    def __init__(self, make: Make[Result], conversation: Conversation) -> None:
-        super().__init__(make, None, conversation.context)
+    def __init__(self, calls: Calls, make: Make[Result], conversation: Conversation) -> None:
+        super().__init__(calls, make, None, conversation.context)
         self._conversation = conversation
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -49,12 +49,16 @@ class BackgroundStay:
         self.changed = asyncio.Event()
         self._leaving: asyncio.Event | None = None
 
-    async def begin(self) -> None:
-        """Open it if it is not open; Moved if it belongs to another event loop now."""
+    def begin_at_once(self) -> bool:
+        """Count a call, if the resident is open."""
         if self._leaving is None and self._resident.is_open and self in BACKGROUND.guests:
             self._calls += 1
-        else:
-            await self.open(self._resident.open)
+            return True
+        return False
+
+    async def begin(self) -> None:
+        """Open it if it is not open; Moved if it belongs to another event loop now."""
+        await self.open(self._resident.open)
 
     async def open(self, open: Callable[[], Awaitable[object]]) -> None:
         """Open it, for a call in progress."""
@@ -118,6 +122,10 @@ class BlockStay:
     def __init__(self, stay: BackgroundStay) -> None:
         self._stay = stay
 
+    def begin_at_once(self) -> bool:
+        """False: `begin` counts the block."""
+        return False
+
     async def begin(self) -> None:
         """Count the block, and open the resident if it is not open."""
         await self._stay.begin()
@@ -135,6 +143,10 @@ class Arrival:
 
     def __init__(self, resident: Resident) -> None:
         self._resident = resident
+
+    def begin_at_once(self) -> bool:
+        """False: it is not open yet."""
+        return False
 
     async def begin(self) -> None:
         """Wait until it is open."""
