@@ -62,7 +62,11 @@ class Blocking:
 
     @contextmanager
     def _within(
-        self, make: Callable[[], AbstractAsyncContextManager[Item]], name: str
+        self,
+        make: Callable[[], AbstractAsyncContextManager[Item]],
+        name: str,
+        *,
+        opens: bool = True,
     ) -> Iterator[tuple[Conversation, Item]]:
         """The block of the method with this name, and the task in which it runs."""
         block: AbstractAsyncContextManager[Item] | None = None
@@ -72,7 +76,9 @@ class Blocking:
             block = make()
             return await block.__aenter__()
 
-        conversation, entered = self._home.begin(enter, lambda: f"async with {self._call(name)}")
+        conversation, entered = self._home.begin(
+            enter, lambda: f"async with {self._call(name)}", opens=opens
+        )
         assert block is not None
         leave = block.__aexit__
         try:

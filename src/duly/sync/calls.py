@@ -221,7 +221,7 @@ class Conversation:
         self._calls = calls
         self._stay = stay
         self._context = copy_context()
-        self._has_begun = False
+        self._has_begun = self._is_over = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._turns: asyncio.Queue[Call[Any] | None] = asyncio.Queue()
@@ -251,6 +251,7 @@ class Conversation:
         if make is not None:
             self._turns.put_nowait(Turn(self._calls, make, self))
         self._turns.put_nowait(None)
+        self._is_over = True
 
     @property
     def context(self) -> Context:
@@ -259,6 +260,9 @@ class Conversation:
 
     def take(self, turn: Turn[Any], loop: asyncio.AbstractEventLoop) -> None:
         """Queue a turn; on the thread of the loop."""
+        if self._is_over:
+            turn.start_alone(loop)
+            return
         if self._task is None:
             self._loop = loop
             self._task = loop.create_task(self._run(), context=self._context)
@@ -270,6 +274,7 @@ class Conversation:
             while (turn := await self._turns.get()) is not None:
                 await turn.run()
         finally:
+            self._is_over = True
             if self._stay is not None and self._has_begun:
                 self._stay.end()
 
@@ -286,3 +291,7 @@ class Turn(Call[Result]):
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run it in the task of its conversation; on the thread of the loop."""
         self._conversation.take(self, loop)
+
+    def start_alone(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run it in its own task, because its conversation is over."""
+        super().start(loop)

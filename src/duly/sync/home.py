@@ -38,12 +38,19 @@ class Home:
             except Moved:
                 continue
 
-    def begin(self, make: Make[Result], form: Form) -> tuple[Conversation, Result]:
-        """Run a coroutine and return its result, and the task in which others can follow."""
+    def begin(
+        self, make: Make[Result], form: Form, *, opens: bool = True
+    ) -> tuple[Conversation, Result]:
+        """Run a coroutine and return its result, and the task in which others can follow.
+
+        With `opens=False` the coroutine opens the resident itself.
+        """
         refuse_event_loop(form)
         while True:
             calls, stay = self._place()
-            conversation = Conversation(calls, BlockStay(stay) if stay is self._stay else stay)
+            if stay is self._stay:
+                stay = BlockStay(self._stay, opens=opens)
+            conversation = Conversation(calls, stay)
             try:
                 return conversation, conversation.run(make)
             except Moved:

@@ -175,5 +175,6 @@ class SyncApp(SyncNamespace):
         the end of the block it stops gracefully, like `run`: running deliveries may finish within
         `drain`. It handles no signals.
         """
-        with self._within(self._wrapped.worker, "worker"):
+        # It opens the App, and closes it at its end.
+        with self._within(self._wrapped.worker, "worker", opens=False):
             yield self

@@ -60,11 +60,15 @@ class BackgroundStay:
         """Open it if it is not open; Moved if it belongs to another event loop now."""
         await self.open(self._resident.open)
 
-    async def open(self, open: Callable[[], Awaitable[object]]) -> None:
-        """Open it, for a call in progress."""
+    async def arrive(self) -> None:
+        """Count a call; waits while the resident is being handed over."""
         while self._leaving is not None:
             await self._leaving.wait()
         self._calls += 1
+
+    async def open(self, open: Callable[[], Awaitable[object]]) -> None:
+        """Open it, for a call in progress."""
+        await self.arrive()
         try:
             await open()
         except OtherEventLoop as error:
@@ -119,8 +123,9 @@ class BackgroundStay:
 class BlockStay:
     """The same for a block or an iterator, which may last."""
 
-    def __init__(self, stay: BackgroundStay) -> None:
+    def __init__(self, stay: BackgroundStay, *, opens: bool) -> None:
         self._stay = stay
+        self._opens = opens
 
     def begin_at_once(self) -> bool:
         """False: `begin` counts the block."""
@@ -128,7 +133,10 @@ class BlockStay:
 
     async def begin(self) -> None:
         """Count the block, and open the resident if it is not open."""
-        await self._stay.begin()
+        if self._opens:
+            await self._stay.begin()
+        else:
+            await self._stay.arrive()
         self._stay.blocks += 1
         self._stay.changed.set()
 
