@@ -69,7 +69,8 @@ class Background(Calls):
         self._thread: threading.Thread | None = None
         self._changing = threading.Lock()
         """Held while the loop is started or ended, and during a fork."""
-        self._is_paused = False
+        self.is_paused = False
+        """Whether a fork waits for the calls in progress; no other call begins."""
         self._inherited: list[object] = []
 
     @property
@@ -79,8 +80,8 @@ class Background(Calls):
 
     def start_all(self) -> None:
         """Start the waiting calls, unless a fork waits for those in progress."""
-        if self._is_paused:
-            self._is_woken = False
+        if self.is_paused:
+            self.expect_nobody()
         else:
             super().start_all()
 
@@ -118,10 +119,10 @@ class Background(Calls):
         self._changing.acquire()
         if self._thread is None or self._thread is threading.current_thread():
             return
-        self._is_paused = True
+        self.is_paused = True
         if self._run(self._leave_all, FORK_SECONDS):
             self._end()
-        self._is_paused = False
+        self.is_paused = False
 
     async def _leave_all(self) -> bool:
         for guest in list(self.guests):
@@ -145,7 +146,9 @@ class Background(Calls):
             self._thread, self.loop = None, NO_LOOP
         self.guests.clear()
         self._waiting.clear()
-        self._is_woken = self._is_paused = False
+        self._answered.clear()
+        self._timer, self.is_paused = None, False
+        self.expect_nobody()
         self._changing.release()
 
     def _run(self, make: Callable[[], Any], seconds: float) -> Any:
@@ -162,7 +165,7 @@ class Background(Calls):
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(CLOSE_SECONDS)
         self._thread = None
-        self._is_woken = False
+        self.expect_nobody()
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

@@ -83,6 +83,10 @@ class Blocking:
         leave = block.__aexit__
         try:
             yield conversation, entered
+        except GeneratorExit as error:
+            # The block is abandoned. Not waited for: Python may call this anywhere.
+            conversation.end(partial(leave, GeneratorExit, error, error.__traceback__))
+            raise
         except BaseException as error:
             if not conversation.run(partial(leave, type(error), error, error.__traceback__)):
                 raise

@@ -198,13 +198,17 @@ class Calls:
         except RuntimeError as error:
             raise ended() from error
 
-    def start_all(self) -> None:
-        """Start the waiting calls; on the thread of the loop."""
+    def expect_nobody(self) -> None:
+        """Wake the loop for the next call, whoever makes it."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._expected = 0
         self._is_woken = False
+
+    def start_all(self) -> None:
+        """Start the waiting calls; on the thread of the loop."""
+        self.expect_nobody()
         while self._waiting:
             call = self._waiting.popleft()
             if not call.is_cancelled:

@@ -51,7 +51,8 @@ class BackgroundStay:
 
     def begin_at_once(self) -> bool:
         """Count a call, if the resident is open."""
-        if self._leaving is None and self._resident.is_open and self in BACKGROUND.guests:
+        is_here = self._leaving is None and self in BACKGROUND.guests
+        if is_here and self._resident.is_open and not BACKGROUND.is_paused:
             self._calls += 1
             return True
         return False
@@ -64,6 +65,8 @@ class BackgroundStay:
         """Count a call; waits while the resident is being handed over."""
         while self._leaving is not None:
             await self._leaving.wait()
+        if BACKGROUND.is_paused:
+            raise Moved  # to the loop after the fork
         self._calls += 1
 
     async def open(self, open: Callable[[], Awaitable[object]]) -> None:
