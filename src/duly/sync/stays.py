@@ -72,6 +72,8 @@ class BackgroundStay:
     async def open(self, open: Callable[[], Awaitable[object]]) -> None:
         """Open it, for a call in progress."""
         await self.arrive()
+        # First: a fork and the end of the process close also what is being opened.
+        BACKGROUND.guests.add(self)
         try:
             await open()
         except OtherEventLoop as error:
@@ -80,7 +82,6 @@ class BackgroundStay:
         except BaseException:
             self.end()
             raise
-        BACKGROUND.guests.add(self)
 
     async def open_only(self, open: Callable[[], Awaitable[object]]) -> None:
         """Open it, without a call that follows."""
@@ -107,7 +108,7 @@ class BackgroundStay:
                         "this App is in use through app.sync in another thread, in a `with` block "
                         "or an iterator; end that first"
                     )
-                self.changed.clear()
+                self.changed = asyncio.Event()  # of this loop
                 await self.changed.wait()
             await self.close()
             if to is not None:
