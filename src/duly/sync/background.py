@@ -19,11 +19,11 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from duly.errors import Conflict
 from duly.sync.calls import Calls
-from duly.system import run_in_thread
+from duly.system import join_fully, run_in_thread
 
 CLOSE_SECONDS = 10.0
 """How long the end of the process waits for everything to close."""
-FORK_SECONDS = 3.0
+FORK_SECONDS = 10.0
 """How long a fork waits for calls in progress to end, and for connections to close."""
 
 
@@ -163,7 +163,7 @@ class Background(Calls):
     def _end(self) -> None:
         assert self._thread is not None
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(CLOSE_SECONDS)
+        join_fully(self._thread, CLOSE_SECONDS)
         self._thread = None
         self.expect_nobody()
 

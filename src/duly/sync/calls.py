@@ -21,7 +21,8 @@ from duly.errors import StoreUnavailable
 LOOK_SECONDS = 1.0
 """How often a waiting thread checks that its event loop still runs."""
 GATHER_SECONDS = 0.001
-"""How long the first of several callers that were answered together waits for the others."""
+"""Of several callers that were answered together, the first wait until for so long no other calls.
+"""
 CANCEL_SECONDS = 5.0
 """How long an interrupted caller waits for the end of its call."""
 
@@ -182,7 +183,7 @@ class Calls:
         answered, self._answered = self._answered, []
         self._expected += len(answered)
         if self._expected > 1 and self._timer is None:
-            self._timer = self.loop.call_later(GATHER_SECONDS, self.start_all)
+            self._timer = self.loop.call_later(GATHER_SECONDS, self._look, 0)
         for call in answered:
             call.release()
 
@@ -197,6 +198,13 @@ class Calls:
             self.loop.call_soon_threadsafe(self.start_all)
         except RuntimeError as error:
             raise ended() from error
+
+    def _look(self, before: int) -> None:
+        """Wait on as long as callers come back, else start the calls."""
+        if before < len(self._waiting) < self._expected:
+            self._timer = self.loop.call_later(GATHER_SECONDS, self._look, len(self._waiting))
+        else:
+            self.start_all()
 
     def expect_nobody(self) -> None:
         """Wake the loop for the next call, whoever makes it."""

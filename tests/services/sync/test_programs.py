@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.sync.programs import run, start
+from tests.services.sync.programs import complaints, run, start
 
 pytestmark = pytest.mark.requirement("P2")
 
@@ -90,7 +90,6 @@ def test_a_forked_child_opens_its_own_connections(tmp_path: Path, database_url: 
         import os
 
         app.sync.deliver("work")
-        own = lambda: app.sync.transaction()
         pid = os.fork()
         for _ in range(20):
             app.sync.deliver("work")
@@ -220,7 +219,7 @@ def test_ctrl_c_cancels_the_call_that_waits(tmp_path: Path, database_url: str) -
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert (out.splitlines(), err) == (["interrupted", "['taken']"], "")
+    assert (out.splitlines(), complaints(err)) == (["interrupted", "['taken']"], [])
     assert process.returncode == 0
 
 
@@ -241,5 +240,5 @@ def test_run_works_until_a_signal(tmp_path: Path, database_url: str, number: int
         assert process.stdout.readline() == "running\n"
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
-    assert (out, err) == ("['completed', 'pending']\n", "")
+    assert (out, complaints(err)) == ("['completed', 'pending']\n", [])
     assert process.returncode == 0
