@@ -64,7 +64,7 @@ class App(Working):
         plan for failed attempts; `timeout`, the seconds an attempt may take (300 by default); with
         `keep_result=False` what the function returns is not kept.
         """
-        return Registering(self, self.handlers.add)
+        return Registering(self, self._home, self.handlers.add)
 
     def asgi(
         self,

@@ -120,8 +120,8 @@ class OtherEventLoop(Conflict):
             "a new App, and use `async with app:` within one asyncio.run(...)"
             if has_ended
             else "this App is open in another event loop; make an App for each event loop, or pass "
-            "the call to the App's own loop: "
-            "asyncio.run_coroutine_threadsafe(app.deliver(...), loop).result()"
+            "the call to the App's own loop: await asyncio.to_thread(app.sync.deliver, ...), or "
+            "in a thread without an event loop app.sync.deliver(...)"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
@@ -12,6 +13,9 @@ from duly.records.retry_plan import RetryPlan
 from duly.records.target import HandlerTarget
 from duly.services.deliveries.handles import Handle, handle_of
 from duly.services.namespace import Namespace
+from duly.sync.handlers import SyncDeliverable
+from duly.sync.home import Home
+from duly.sync.services import SyncDeliveries
 from duly.transports.handlers.arguments import CallStyle, result_decoder
 from duly.transports.handlers.functions import own_name
 from duly.transports.handlers.handled_delivery import HandledDelivery
@@ -27,22 +31,38 @@ Result = TypeVar("Result")
 Payload = TypeVar("Payload")
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a call gets to a handler, and its result back."""
+
+    app: Namespace
+    home: Home
+    """Where its synchronous calls run."""
+    name: str
+    style: CallStyle
+    decode: Callable[[Any], Any] | None
+    """Turns the JSON of a result into the type that the function returns."""
+
+
 class Deliverable(Generic[Given, Returned]):
     """Delivers calls of a handler, with the options given to `using`."""
 
-    def __init__(
-        self,
-        app: Namespace,
-        name: str,
-        style: CallStyle,
-        decode: Callable[[Any], Any] | None,
-        options: Mapping[str, Any],
-    ) -> None:
-        self.name = name
-        self._app = app
-        self._style = style
-        self._decode = decode
+    def __init__(self, way: Way, options: Mapping[str, Any], path: str) -> None:
+        self.name = way.name
+        self._way = way
         self._options = options
+        self._path = path
+
+    @property
+    def connection(self) -> Any:
+        """The connection in whose transaction it delivers, if `using` was given one."""
+        return self._options.get("connection")
+
+    @property
+    def sync(self) -> SyncDeliverable[Given, Returned]:
+        """The same methods for synchronous code: `weekly.sync.deliver(7)` blocks."""
+        deliveries = SyncDeliveries(self._way.app.deliveries, self._way.home, "app.deliveries")
+        return SyncDeliverable(self, self._way.home, self._path, deliveries, self._way.decode)
 
     @overload
     async def deliver(
@@ -56,13 +76,25 @@ class Deliverable(Generic[Given, Returned]):
 
     async def deliver(self, *given: Given.args, **named: Given.kwargs) -> Handle[Any]:
         """Accept a delivery that calls the handler with these arguments."""
-        payload = self._style.payload(given, named)
-        accepted = await self._app.deliver(self.name, payload, **self._options)
-        return handle_of(accepted, self._app.deliveries, self._decode)
+        app, payload = self._way.app, self._way.style.payload(given, named)
+        accepted = await app.deliver(self.name, payload, **self._options)
+        return handle_of(accepted, app.deliveries, self._way.decode)
+
+    def deliver_within(
+        self, connection: Any, /, *given: Given.args, **named: Given.kwargs
+    ) -> Accepted:
+        """Accept such a delivery in the transaction of a plain connection, without an event loop.
+
+        For psycopg, psycopg2, SQLAlchemy and Django on PostgreSQL, as `app.deliver_within`.
+        """
+        payload = self._way.style.payload(given, named)
+        options = {**self._options}
+        options.pop("connection", None)
+        return self._way.app.deliver_within(connection, self.name, payload, **options)
 
     def item(self, *given: Given.args, **named: Given.kwargs) -> Mapping[str, Any]:
         """A call as an item of `deliver_many`, also of the app's, with other handlers' items."""
-        payload = self._style.payload(given, named)
+        payload = self._way.style.payload(given, named)
         return {"target": self.name, "payload": payload, **self._options}
 
     async def deliver_many(self, items: Iterable[Mapping[str, Any]]) -> Sequence[Accepted]:
@@ -70,7 +102,7 @@ class Deliverable(Generic[Given, Returned]):
 
         All of them are accepted, or none.
         """
-        return await self._app.deliver_many(items)
+        return await self._way.app.deliver_many(items)
 
 
 class Handler(Deliverable[Given, Returned], HandlerTarget, Generic[Called, Given, Returned]):
@@ -78,10 +110,8 @@ class Handler(Deliverable[Given, Returned], HandlerTarget, Generic[Called, Given
 
     __name__: str
 
-    def __init__(
-        self, app: Namespace, name: str, style: CallStyle, function: Callable[Called, Returned]
-    ) -> None:
-        super().__init__(app, name, style, result_decoder(function), {})
+    def __init__(self, way: Way, function: Callable[Called, Returned]) -> None:
+        super().__init__(way, {}, getattr(function, "__name__", "handler"))
         self.function = function
         update_wrapper(self, function, updated=())
 
@@ -98,7 +128,7 @@ class Handler(Deliverable[Given, Returned], HandlerTarget, Generic[Called, Given
             chosen["id"] = id
         if connection is not None:
             chosen["connection"] = connection
-        return Deliverable(self._app, self.name, self._style, self._decode, chosen)
+        return Deliverable(self._way, chosen, f"{self._path}.using(...)")
 
     def __repr__(self) -> str:
         return f"<handler {self.name}>"
@@ -122,9 +152,15 @@ class Registering:
     """A decorator that registers a function as a handler; called with options, another one."""
 
     def __init__(
-        self, app: Namespace, register: Register, name: str | None = None, **options: Any
+        self,
+        app: Namespace,
+        home: Home,
+        register: Register,
+        name: str | None = None,
+        **options: Any,
     ) -> None:
         self._app = app
+        self._home = home
         self._register = register
         self._name = name
         self._options = options
@@ -172,12 +208,12 @@ class Registering:
             return self._registered(name)
         if name is not None:
             checks.checked_name("handler", name)
-        return Registering(
-            self._app, self._register, name, plan=retry, timeout=timeout, keep_result=keep_result
-        )
+        options = {"plan": retry, "timeout": timeout, "keep_result": keep_result}
+        return Registering(self._app, self._home, self._register, name, **options)
 
     def _registered(self, function: Any) -> Handler[..., ..., Any]:
         if isinstance(function, Handler):
             function = function.function
         added = self._register(self._name or own_name(function), function, **self._options)
-        return Handler(self._app, added.name, added.style, function)
+        decode = result_decoder(function)
+        return Handler(Way(self._app, self._home, added.name, added.style, decode), function)

@@ -137,6 +137,18 @@ def run_in_thread(function: Callable[[], Any]) -> Future[Any]:
     return future
 
 
+def join_fully(thread: threading.Thread, seconds: float) -> None:
+    """Wait until a thread has ended, for the system too (on Linux).
+
+    Python's `join` returns a moment earlier. A fork in that moment would copy a locked lock of
+    OpenSSL, which cleans up when a thread ends, and the child would hang in it.
+    """
+    thread.join(seconds)
+    place, until = f"/proc/self/task/{thread.native_id}", time.monotonic() + seconds
+    while os.path.exists(place) and time.monotonic() < until:
+        time.sleep(0.0005)
+
+
 SWITCH_SECONDS = 0.0001
 
 

@@ -19,8 +19,27 @@ from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
 from duly.errors import Conflict, StoreUnavailable
 from duly.ports import Transport
-from duly.services.namespace import Namespace
+from duly.services.namespace import Namespace, Shared
 from duly.signals import listen_for_signals
+from duly.sync.home import Home
+from duly.sync.namespace import SyncApp, SyncNamespace
+
+
+class OwnNamespace(Namespace):
+    """A namespace on the connections of an App, open as long as that."""
+
+    def __init__(self, shared: Shared, home: Home, actor: str | None = None) -> None:
+        super().__init__(shared, actor)
+        self._home = home
+
+    @property
+    def sync(self) -> SyncNamespace:
+        """The same methods for synchronous code: they block."""
+        return SyncNamespace(self, self._home)
+
+    def acting_as(self, actor: str) -> OwnNamespace:
+        """The same namespace, with this `actor` in the audit trail."""
+        return OwnNamespace(self._shared, self._home, actor)
 
 
 class Working(Namespace):
@@ -34,12 +53,24 @@ class Working(Namespace):
         self.handlers, self.webhooks = parts.transports.handlers, parts.transports.webhooks
         self.endpoint_cache = parts.transports.endpoints
         self.transports = parts.transports.combined
+        self._sync: SyncApp | None = None
         self._open = False
         self._opening: asyncio.Event | None = None
         self._works = self._is_to_close = False
         self._stop = Stop()
+        self._home = Home(Residence(self))
 
-    def within(self, namespace: str) -> Namespace:
+    @property
+    def sync(self) -> SyncApp:
+        """The same methods for synchronous code: they block, as in `app.sync.deliver(...)`.
+
+        They run on the event loop in which the App is open, or else on one in the background.
+        """
+        if self._sync is None:
+            self._sync = SyncApp(self, self._home)
+        return self._sync
+
+    def within(self, namespace: str) -> OwnNamespace:
         """Another namespace of the store, to deliver, read and change there; it runs nothing.
 
         It is open as long as this App. If this process works for the namespace, it has the handlers
@@ -47,7 +78,12 @@ class Working(Namespace):
         """
         served = self.settings.served
         parts = parts_within(self.parts, namespace)
-        return Namespace(services_for(parts, is_served=served is None or namespace in served))
+        is_served = served is None or namespace in served
+        return OwnNamespace(services_for(parts, is_served=is_served), self._home)
+
+    def acting_as(self, actor: str) -> OwnNamespace:
+        """The same namespace, with this `actor` in the audit trail."""
+        return OwnNamespace(self._shared, self._home, actor)
 
     async def open(self, *, migrate: bool = True) -> None:
         """Connect to the store and bring its schema up to date."""
@@ -55,6 +91,7 @@ class Working(Namespace):
 
     async def _open_unless_open(self, migrate: bool) -> bool:
         """Open the app, or wait for the call that is opening it; whether this call opened it."""
+        await self._home.move_here()
         # First: a failed opening closes the store, which may belong to another event loop.
         self.store.enter()
         while self._opening is not None:
@@ -126,6 +163,7 @@ class Working(Namespace):
         signals are left alone if the program handles one of them itself, as web servers do.
         """
         refuse_idle(self.settings.roles)
+        await self._home.move_here()
         claim = self._claimed()
         with claim, listen_for_signals(self.stop if signals else None, as_guest=True):
             try:
@@ -145,6 +183,7 @@ class Working(Namespace):
         `drain`. It handles no signals.
         """
         refuse_idle(self.settings.roles)
+        await self._home.move_here()
         with self._claimed():
             async with self._closing():
                 await self._prepare()
@@ -214,3 +253,38 @@ class Working(Namespace):
 
 def _do_nothing() -> None:
     """The failure is logged at once, and raised where the block ends."""
+
+
+class Residence:
+    """The event loop of an App, as its synchronous calls need it."""
+
+    def __init__(self, app: Working) -> None:
+        self._app = app
+        self.open, self.close = app.open, app.close
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the App is open, on any event loop."""
+        return self._app._open
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop to which the App belongs."""
+        return self._app.store.event_loop
+
+    def check_movable(self) -> None:
+        """Conflict for an App on a caller's pool, which cannot be used on another event loop."""
+        if self._app.store.one_loop:
+            raise Conflict(
+                "this App uses your asyncpg pool, which belongs to your event loop; open the App "
+                "there first, or give it a URL or a `connect` function instead of the pool"
+            )
+
+    def settle_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the App belong to this event loop."""
+        self._app.store.settle_on(loop)
+
+    async def until_open(self) -> None:
+        """Wait while the App is being opened."""
+        if self._app._opening is not None:
+            await self._app._opening.wait()

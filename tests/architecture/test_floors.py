@@ -24,6 +24,7 @@ FLOORS = (
         "duly.modules",
     },
     {"duly.composition", "duly.resources"},
+    {"duly.sync"},
     {"duly.working", "duly.client", "duly.handlers"},
     {"duly.app", "duly.receiving"},
     {"duly"},

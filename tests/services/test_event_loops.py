@@ -16,7 +16,7 @@ from duly.errors import OtherEventLoop
 
 SECONDS = 30
 pytestmark = pytest.mark.requirement("D1")
-REFUSAL = r"event loop; .* asyncio\.run_coroutine_threadsafe\(app\.deliver"
+REFUSAL = r"event loop; .* asyncio\.to_thread\(app\.sync\.deliver, "
 
 
 async def opens(app: App) -> None:
@@ -195,15 +195,23 @@ def test_an_app_whose_loop_ended_before_it_was_closed_is_an_error(sqlite_url: st
 
 
 async def test_the_remedy_of_the_error_works(database_url: str) -> None:
-    app, loop, done = App(database_url, environment={}), asyncio.get_running_loop(), asyncio.Event()
+    app, done = App(database_url, environment={}), asyncio.Event()
+
+    async def elsewhere() -> None:
+        await asyncio.to_thread(app.sync.deliver, "second")
 
     @app.handler("first")
     def first(delivery: Delivery[Any]) -> None:
-        asyncio.run_coroutine_threadsafe(app.deliver("second"), loop).result(SECONDS)
+        app.sync.deliver("second")
+        asyncio.run(elsewhere())
 
     @app.handler("second")
     async def second(delivery: Delivery[Any]) -> None:
-        done.set()
+        seen.append(delivery.id)
+        if len(seen) == 2:
+            done.set()
+
+    seen: list[str] = []
 
     async with asyncio.timeout(SECONDS), app.worker():
         await app.deliver("first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Self
 
@@ -17,10 +18,12 @@ from duly.client.pool import CONNECTIONS, Pool
 from duly.client.requester import Requester
 from duly.client.schedules import Schedules
 from duly.client.streams import Streams
+from duly.client.sync import SyncClient
 from duly.errors import BadSetting, InvalidInput
 from duly.ports import Chance, Clock
 from duly.records.stats import Second
 from duly.settings import checked_setting
+from duly.sync.home import Home
 from duly.system import SystemChance, SystemClock
 
 CHANCE = SystemChance()
@@ -74,6 +77,16 @@ class Client:
         self.audit = Audit(requester)
         self.schedule = self.schedules.declare
 
+        self._home = Home(Residence(self, self._pool))
+        self._sync: SyncClient | None = None
+
+    @property
+    def sync(self) -> SyncClient:
+        """The same methods for synchronous code: they block, as in `client.sync.deliver(...)`."""
+        if self._sync is None:
+            self._sync = SyncClient(self, self._home)
+        return self._sync
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -90,3 +103,31 @@ class Client:
         It reconnects if the connection is lost. StoreUnavailable after a minute without an event.
         """
         return self._events.listen(after)
+
+
+class Residence:
+    """The event loop of a Client, as its synchronous calls need it."""
+
+    is_open = True
+    """There is nothing to open: connections are made when they are needed."""
+
+    def __init__(self, client: Client, pool: Pool) -> None:
+        self._pool = pool
+        self.close = client.close
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of its connections."""
+        return self._pool.event_loop
+
+    def check_movable(self) -> None:
+        """Do nothing: a Client can be used on any event loop."""
+
+    def settle_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Do nothing: a Client belongs to the event loop that uses it."""
+
+    async def until_open(self) -> None:
+        """Do nothing: it is open."""
+
+    async def open(self) -> None:
+        """Do nothing: it is open."""

@@ -66,8 +66,15 @@ class Pool:
         self._timeout = timeout
         self._longest = longest
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = os.getpid()
         self._idle: list[Connection] = []
         self._free = asyncio.Semaphore(connections)
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of its connections, if that still runs in this process."""
+        loop = self._loop if self._process == os.getpid() else None
+        return loop if loop is not None and loop.is_running() else None
 
     async def exchange(self, request: Request, *, fresh: bool = False) -> Reply:
         """Send a request and read the whole answer; `fresh` is over a new connection.
@@ -104,10 +111,13 @@ class Pool:
             await connection.closed.wait()
 
     def _follow_loop(self) -> None:
-        """Forget the connections of another event loop: they ended with it."""
+        """Forget the connections of another event loop, which may have ended."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
+            if self._loop is not None and self._loop is self.event_loop:
+                self._loop.call_soon_threadsafe(_close_all, self._idle)
             self._loop, self._idle, self._free = loop, [], asyncio.Semaphore(self._most)
+            self._process = os.getpid()
 
     def _reusable(self) -> Connection | None:
         while self._idle:
@@ -188,6 +198,11 @@ class Pool:
             # asyncio's own text repeats the address.
             reason = os.strerror(error.errno) if error.errno > 0 else error.strerror or reason
         return f"cannot reach the server at {self._server}: {reason}; does `duly serve` run there?"
+
+
+def _close_all(connections: list[Connection]) -> None:
+    for connection in connections:
+        connection.close()
 
 
 def _address(server: str) -> tuple[str, int, str, str]:

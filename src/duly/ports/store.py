@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
@@ -339,6 +340,13 @@ class Store(Protocol):
 
     def enter(self) -> None:
         """Bind the store to the running event loop; OtherEventLoop if it is bound to another."""
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop it is bound to; StoreUnavailable if that is the parent process's."""
+
+    def settle_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Bind the store, which is closed, to an event loop."""
 
     def check_loop(self) -> None:
         """Raise OtherEventLoop if the store is bound to another event loop."""

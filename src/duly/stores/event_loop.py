@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,17 @@ class HomeLoop:
         self._admitted: set[asyncio.AbstractEventLoop] = set()
         self._binding = threading.Lock()
         self._is_closed = False
+        self._process = os.getpid()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that the store is bound to; StoreUnavailable if that is the parent process's."""
+        if self._loop is not None and self._process != os.getpid():
+            raise StoreUnavailable(
+                "this App was in use when this process was forked, and a child cannot use its "
+                "parent's connections; make a new App here, or close it before the fork"
+            )
+        return self._loop
 
     def check(self) -> None:
         """Raise OtherEventLoop unless the store belongs to the running loop.
@@ -35,8 +47,12 @@ class HomeLoop:
         """Bind the store to the running loop; OtherEventLoop if it is bound to another."""
         with self._binding:
             if self._loop is None:
-                self._loop = asyncio.get_running_loop()
+                self.settle_on(asyncio.get_running_loop())
         self.refuse_others()
+
+    def settle_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Bind the store, which is closed, to a loop."""
+        self._loop, self._process = loop, os.getpid()
 
     def refuse_others(self) -> None:
         """Raise OtherEventLoop if the store is bound to another loop."""

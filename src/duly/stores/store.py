@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -180,6 +181,15 @@ class SqlStore:
     def enter(self) -> None:
         """Bind the store to the running event loop; OtherEventLoop if it is bound to another."""
         self.database.home.enter()
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that the store is bound to."""
+        return self.database.home.loop
+
+    def settle_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Bind the store, which is closed, to this event loop."""
+        self.database.home.settle_on(loop)
 
     def check_loop(self) -> None:
         """Raise OtherEventLoop if the store belongs to another event loop than the running one."""

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "guides/cron-to-webhook.md": "tests/surfaces/docs/test_guides.py",
     "guides/outbox-django.md": "tests/surfaces/docs/test_guides.py",
     "guides/outbox-sqlalchemy.md": "tests/surfaces/docs/test_guides.py",
+    "sync.md": "tests/services/sync/test_page.py",
 }
 """Pages whose programs other tests run."""
 LEFT_OUT = {

@@ -6,7 +6,6 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime
@@ -22,6 +21,7 @@ from duly.stores.event_loop import HomeLoop
 from duly.stores.sqlite.checkpoints import Checkpoints
 from duly.stores.sqlite.file import SqliteFile, Stranded
 from duly.stores.sqlite.session import SqliteSession
+from duly.stores.sqlite.threads import DaemonThreads
 from duly.stores.sqlite.writer import Hold, Work, Writer
 
 BUSY_MILLISECONDS = 10_000
@@ -54,7 +54,7 @@ class Sqlite(SqliteSession):
         """Whether this process stays the owner of the file after it is closed."""
         self._writer: Writer | None = None
         self._checkpoints: Checkpoints | None = None
-        self._readers: ThreadPoolExecutor | None = None
+        self._readers: DaemonThreads | None = None
         self._opened: list[apsw.Connection] = []
         self._is_stranded = False
         self._attempt_holds: dict[object, Hold] = {}
@@ -74,7 +74,7 @@ class Sqlite(SqliteSession):
                 if isinstance(error.__cause__, apsw.CantOpenError | apsw.ReadOnlyError):
                     raise _unwritable(self.path) from error
                 raise
-            self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="duly-reader")
+            self._readers = DaemonThreads(READERS, "duly-reader")
 
     async def close(self) -> None:
         """Finish queued work and close the file."""
@@ -89,7 +89,7 @@ class Sqlite(SqliteSession):
                 connection.close()
             self._opened.clear()
             # In a separate thread: handlers that hang may occupy those of the event loop.
-            thread = ThreadPoolExecutor(1, thread_name_prefix="duly-closing")
+            thread = DaemonThreads(1, "duly-closing")
             await asyncio.get_running_loop().run_in_executor(thread, self._close_file, writer)
             thread.shutdown()
         if not self.stays_owned:
@@ -212,7 +212,7 @@ class Sqlite(SqliteSession):
         can move the log only up to this snapshot.
         """
         self.home.check()
-        with ThreadPoolExecutor(1, thread_name_prefix="duly-snapshot") as thread:
+        with DaemonThreads(1, "duly-snapshot") as thread:
             snapshot = Snapshot(self._file, self._moment, thread)
             try:
                 await snapshot.read(lambda connection: connection.execute("begin"))
@@ -276,7 +276,7 @@ class Snapshot(SqliteSession):
     """A read-only session in one transaction."""
 
     def __init__(
-        self, file: SqliteFile, moment: Callable[[], datetime], thread: ThreadPoolExecutor
+        self, file: SqliteFile, moment: Callable[[], datetime], thread: DaemonThreads
     ) -> None:
         super().__init__(moment)
         self._file = file

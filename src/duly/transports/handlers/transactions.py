@@ -71,6 +71,10 @@ class Waited:
         self._execution = execution
         self._wrapped = wrapped
 
+    def opened(self) -> Any:
+        """The transaction, for `connection=`; isinstance looks for it on the class."""
+        return on_loop_or_waited_for(self._execution, self._wrapped.opened)
+
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._wrapped, name)
         if not inspect.iscoroutinefunction(attribute):

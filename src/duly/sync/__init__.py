@@ -1,0 +1,1 @@
+"""The synchronous forms of all coroutines of an App, a Client and a handler."""

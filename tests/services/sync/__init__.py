@@ -1,0 +1,1 @@
+"""Synchronous code: everything under `.sync`."""
