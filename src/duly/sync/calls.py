@@ -97,12 +97,15 @@ class Call(Generic[Result]):
         self._answered.release()
 
     def wait(self) -> Result:
-        """Its result or its error; an interrupted wait cancels it."""
+        """Start it, and return its result or its error; an interrupted wait cancels it."""
         try:
+            self.calls.submit(self)
             while not self._answered.acquire(timeout=LOOK_SECONDS):
                 if self._is_lost() and not self._answered.acquire(blocking=False):
                     self.error = asyncio.CancelledError()
                     break
+        except StoreUnavailable:
+            raise  # the loop has ended
         except BaseException:  # KeyboardInterrupt, or an exception of another signal handler
             self.calls.cancel(self)
             self._answered.acquire(timeout=CANCEL_SECONDS)
@@ -120,7 +123,9 @@ class Call(Generic[Result]):
     def cancel(self) -> None:
         """Cancel it, whether or not it has started; on the thread of the loop."""
         self.is_cancelled = True
-        if self.task is not None and self._answered.locked():
+        if self.task is None:
+            self.release()
+        elif self._answered.locked():
             self.task.cancel()
 
     def _is_lost(self) -> bool:
@@ -163,15 +168,14 @@ class Calls:
 
     def run(self, make: Make[Result], stay: Stay | None = None) -> Result:
         """Run a coroutine on the loop and return its result."""
-        return self.submit(Call(self, make, stay, copy_context())).wait()
+        return Call(self, make, stay, copy_context()).wait()
 
-    def submit(self, call: Call[Result]) -> Call[Result]:
+    def submit(self, call: Call[Any]) -> None:
         """Start the call on the loop."""
         self._waiting.append(call)
         # In this order: a call that `start_all` does not find finds what `start_all` has set.
         if not self._is_woken and len(self._waiting) >= self._expected:
             self._wake()
-        return call
 
     def answer(self, call: Call[Any]) -> None:
         """Wake the caller, together with all others of this iteration of the loop."""
@@ -189,15 +193,20 @@ class Calls:
 
     def cancel(self, call: Call[Any]) -> None:
         """Cancel the call on the loop."""
-        with suppress(RuntimeError):  # the loop is closed
+        try:
             self.loop.call_soon_threadsafe(call.cancel)
+        except (RuntimeError, AttributeError):  # the loop is closed, or was never started
+            call.cancel()
 
     def _wake(self) -> None:
         self._is_woken = True
         try:
             self.loop.call_soon_threadsafe(self.start_all)
-        except RuntimeError as error:
-            raise ended() from error
+        except BaseException as error:
+            self._is_woken = False  # otherwise no call would ever wake the loop
+            if isinstance(error, RuntimeError):
+                raise ended() from error
+            raise
 
     def _look(self, before: int) -> None:
         """Wait on as long as callers come back, else start the calls."""
@@ -242,7 +251,7 @@ class Conversation:
         """Run a coroutine in the task and return its result."""
         first = self._stay is not None and not self._has_begun
         turn = Turn(self._calls, (lambda: self._begin(make)) if first else make, self)
-        return self._calls.submit(turn).wait()
+        return turn.wait()
 
     async def _begin(self, make: Make[Result]) -> Result:
         if self._stay is not None:
