@@ -13,7 +13,10 @@ from duly.sync.blocking import Blocking
 pytestmark = pytest.mark.requirement("P2")
 INTERNAL = {
     "migrate_more": "overridden by applications, never called by them",
-    "schedules.declare_all": "called when the App opens",
+    "declarations.declare_all": "called when the App opens",
+    "declarations.find_orphans": "called when a worker starts",
+    "declarations.prune": "called by its own loop",
+    "schedules.declare_in_code": "called when the App opens",
     "stats.live.tick": "called by its own loop",
     "stats.live.stop": "called when the App closes",
 }
