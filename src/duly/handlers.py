@@ -215,5 +215,5 @@ class Registering:
         if isinstance(function, Handler):
             function = function.function
         added = self._register(self._name or own_name(function), function, **self._options)
-        decode = result_decoder(function)
+        decode = result_decoder(function) if added.keeps_result else None
         return Handler(Way(self._app, self._home, added.name, added.style, decode), function)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from pathlib import PurePath
 
@@ -51,5 +52,9 @@ def is_unloaded(name: str) -> bool:
 
 
 def _found(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
-    specs = (finder.find_spec(name, path) for finder in sys.meta_path)
-    return next((spec for spec in specs if spec is not None), None)
+    for finder in sys.meta_path:
+        # Finders of other libraries may be incomplete; imports pass over those as well.
+        with suppress(Exception):
+            if (spec := finder.find_spec(name, path, None)) is not None:
+                return spec
+    return None

@@ -1,11 +1,15 @@
 """A worker that was declared dead and returns: its crash is not counted."""
 
+import asyncio
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import duly
 from duly.domain.deliveries.outcomes import Verdict
+from duly.engine.execution import delivery_runner as dispatching
 from duly.failpoints import arm
 from duly.ports import ClaimRequest
 from tests.engine.cluster import Barrier, Cluster, WorkerProcess, only_delivery, states
@@ -222,3 +226,41 @@ async def test_a_crash_is_undone_when_the_store_is_available_again(any_cluster: 
     assert process.app.telemetry.counts["LeaseWasLost"] == 1
     await process.engine.worker.lease_monitor.tick()
     assert calls == 2
+
+
+@pytest.mark.requirement("P5", "D7")
+async def test_an_earlier_attempt_that_runs_on_does_not_disturb_the_next_one(
+    any_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatching, "CANCEL_SECONDS", (0.02,))
+    app = any_cluster.app(lease=12)
+    leave = [threading.Event(), threading.Event()]
+    runs: list[int] = []
+
+    @app.handler("work", retry=duly.delays(*[0] * 9))
+    def work(delivery: duly.Delivery) -> int:
+        runs.append(len(runs))
+        number = len(runs) - 1
+        assert leave[number].wait(30)
+        return number
+
+    process = await any_cluster.start_worker(app)
+    handle = await app.deliver("work")
+    await process.tick()
+    await declare_dead(process, any_cluster)
+    await return_alive(process)
+    await process.tick()
+    await until(lambda: len(runs) == 2)
+    leave[0].set()
+    await until(lambda: process.engine.worker.runner.running == 1)
+    leave[1].set()
+    await process.finish()
+
+    found = await app.deliveries.detail(handle.id)
+    assert (found.state, found.result) == ("completed", 1)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not is_so():
+            await asyncio.tasks.sleep(0)

@@ -69,7 +69,8 @@ class Engine:
             raise
         if self._works:
             self.worker.store.wakeups.listen(self.worker.signal.hint)
-            self._run(self.worker.settler)
+            for loop in self._last:
+                self._run(loop)
         for loop in self._loops:
             self._run(loop)
 
@@ -140,9 +141,15 @@ class Engine:
                 # A cancelled settler keeps its outcomes; they are written after this.
                 await asyncio.wait(late, timeout=LEAVE_SECONDS)
 
+    @property
+    def _last(self) -> Sequence[Loop]:
+        """Loops that attempts need until they have ended."""
+        return self.worker.settler, self.worker.running_monitor
+
     async def _leave(self) -> None:
-        self._runner.stop(self.worker.settler)
-        await self._end([self.worker.settler.name])
+        for loop in self._last:
+            self._runner.stop(loop)
+        await self._end([loop.name for loop in self._last])
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self.worker.leave()

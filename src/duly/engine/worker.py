@@ -181,14 +181,13 @@ class Worker:
         )
 
     def loops(self) -> list[Loop]:
-        """All loops except the settler, which ends after the others, and the planner."""
+        """All loops except the planner, and those that end after the others (see Engine)."""
         quick = (
             self.dispatcher,
             self.recovery,
             self.backlog,
             self.admission,
             self.lease_monitor,
-            self.running_monitor,
         )
         return [*quick, *self._slow_loops()]
 
@@ -255,6 +254,7 @@ class Worker:
         while True:
             try:
                 await self.settler.flush()
+                await self.running_monitor.tick()
                 with contextlib.suppress(StoreUnavailable):
                     # Claims whose answer was lost, for the last time.
                     await self.claims.hand_back(at_once=True)

@@ -51,7 +51,7 @@ class Running(Protocol):
         """Write what attempts reported, unless they have ended."""
 
     async def look(self) -> list[RunningDelivery]:
-        """The running deliveries of the served namespaces that have something to see or to do."""
+        """Those of the served namespaces that were asked to cancel, or whose row can go."""
 
     async def clear(self) -> None:
         """Remove what belongs to deliveries or attempts that have ended."""

@@ -51,7 +51,7 @@ class HistoryEntry(Attempt, frozen=True, kw_only=True):
     @property
     def is_crash(self) -> bool:
         """Whether the worker died during it: only the worker would have reported the start."""
-        ends = ("reclaimed", "retry", "dead")
+        ends = ("reclaimed", "retry", "dead", "cancelled")
         return self.started_at is None and self.token is not None and self.outcome in ends
 
     @property

@@ -98,8 +98,10 @@ class Namespace:
         self.actor = actor
         self.settings, self.clock, self.chance = shared.settings, clock, chance
         self.store, self.vault, self.plan = store, vault, shared.plan
+        # Somebody who edits a schedule by hand does not take it from the code.
+        program = shared.program if actor is None else None
         self.schedules = Schedules(
-            store, clock, chance, intake.check, limit, name, intake.addressed, shared.program
+            store, clock, chance, intake.check, limit, name, intake.addressed, program
         )
         self.dead_letters = DeadLetters(store, clock, shared.plan, limit, name)
         self.endpoints = Endpoints(

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from duly.records.delivery import Accepted, Delivery, DeliveryDetail
+from duly.services.deliveries.handles import found_in
 
 Result = TypeVar("Result", covariant=True)
 
@@ -35,7 +36,7 @@ class SyncHandle(Accepted, Generic[Result], frozen=True, kw_only=True, dict=True
     def result(self, timeout: float | timedelta | None = None) -> Result:
         """What the handler returned, decoded by its type; it waits, and raises, like `wait`."""
         found = self.wait(timeout)
-        decode: Callable[[Any], Result] | None = self.__dict__["decode"]
+        decode: Callable[[Any], Result] | None = vars(self)["decode"]
         return found.result if decode is None else decode(found.result)
 
     def get(self) -> Delivery:
@@ -48,7 +49,7 @@ class SyncHandle(Accepted, Generic[Result], frozen=True, kw_only=True, dict=True
 
     @property
     def _deliveries(self) -> BlockingDeliveries:
-        found: BlockingDeliveries = self.__dict__["deliveries"]
+        found: BlockingDeliveries = found_in(self)
         return found
 
 

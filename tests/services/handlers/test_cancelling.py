@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import asyncpg
 import pytest
 
 import duly
@@ -258,3 +259,104 @@ async def test_the_request_is_in_the_audit_trail(running: Running) -> None:
 
     entries = await running.other.audit.list()
     assert [(each.actor, each.action) for each in entries] == [("key:ops", "delivery.cancel_asked")]
+
+
+async def test_a_result_that_is_not_kept_counts_as_completed_too(running: Running) -> None:
+    running.app.handler("unkept", keep_result=False)(running.finishes)
+    handle = await running.app.deliver("unkept")
+    await running.asked(handle, thread=True)
+
+    assert (await running.ended(handle.id)).state is State.COMPLETED
+
+
+async def test_a_request_is_obeyed_while_the_worker_drains(database_url: str) -> None:
+    began = asyncio.Event()
+    app = App(database_url, environment={}, drain=DEADLINE_SECONDS)
+
+    @app.handler("hang")
+    async def hang() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    async with App(database_url, environment={}) as other:
+        async with app.worker():
+            handle = await app.deliver("hang")
+            await began.wait()
+            asking = asyncio.create_task(ask_when_draining(app, other, handle.id))
+        await asking
+        assert (await other.get(handle.id)).state is State.CANCELLED
+
+
+async def ask_when_draining(app: App, other: App, id: str) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not app.telemetry.counts["Draining"]:
+            await app.clock.sleep(0.01)
+    await other.cancel(id)
+
+
+@pytest.mark.parametrize("stream", [None, "one"])
+async def test_a_retried_dead_letter_is_free_of_an_earlier_request(
+    app: App, stream: str | None
+) -> None:
+    app.handler("work", retry=duly.no_retry)(lambda delivery: 1 / delivery.payload)
+    handle = await app.deliver("work", 0, stream=stream)
+    engine = app.engine(stepped=True)
+    await engine.prepare()
+    engine.worker.signal.hint()
+    await engine.worker.dispatcher.tick()
+    assert (await app.cancel(handle.id)).cancel_asked_at is not None
+    await engine.worker.runner.drain(None)
+    await engine.worker.settler.flush()
+    assert (await app.get(handle.id)).state is State.DEAD
+
+    retried = await app.retry(handle.id)
+
+    assert (retried.state, retried.cancel_asked_at) == (State.PENDING, None)
+    assert await app.store.running.asked([handle.id]) == set()
+    await engine.stop()
+
+
+async def test_asking_again_is_not_audited_again(running: Running) -> None:
+    handle = await running.app.deliver("refuses")
+    await running.began.wait()
+    ops = running.other.acting_as("key:ops")
+    for _ in range(3):
+        await ops.cancel(handle.id)
+
+    entries = await running.other.audit.list()
+    assert [each.action for each in entries] == ["delivery.cancel_asked"]
+
+
+async def test_many_that_report_do_not_hide_a_request(running: Running) -> None:
+    handle = await running.app.deliver("obeys", 1)
+    await running.began.wait()
+    found = await running.other.get(handle.id)
+    assert found.worker is not None
+    await running.asked(handle)
+    assert [each.delivery for each in await running.other.store.running.look()] == [handle.id]
+
+
+async def test_a_request_that_comes_while_rows_are_cleared_stays(postgres_url: str) -> None:
+    # The deletion waits for the row that the request changes, and must look at it again.
+    async with in_two_processes(postgres_url) as running:
+        handle = await running.app.deliver("obeys", 1)
+        await running.began.wait()
+        server = await asyncpg.connect(postgres_url)
+        await server.execute("insert into duly.running (delivery, token) values ($1, 1)", handle.id)
+        transaction = server.transaction()
+        await transaction.start()
+        await server.execute(
+            "update duly.running set asked_at = now() where delivery = $1", handle.id
+        )
+        clearing = asyncio.create_task(running.other.store.running.clear())
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not await server.fetchval(
+                "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+                " and datname = current_database()"
+            ):
+                await running.app.clock.sleep(0.01)
+        await transaction.commit()
+        await clearing
+        await server.close()
+
+        assert (await running.ended(handle.id)).state is State.CANCELLED

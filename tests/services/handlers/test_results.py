@@ -2,6 +2,8 @@
 
 import asyncio
 import enum
+import pickle
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -26,6 +28,11 @@ class Colour(enum.Enum):
 
 @dataclass
 class Point:
+    x: int
+
+
+@dataclass
+class Another:
     x: int
 
 
@@ -326,3 +333,106 @@ async def test_waiting_does_not_read_often(database_url: str) -> None:
 
         assert all(isinstance(each, duly.NotEnded) for each in ends)
         assert 50 <= reads <= 80, "once a second for all of them, and a little more in the first"
+
+
+async def test_waiting_ends_in_time_while_the_store_is_away(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = VirtualClock(sleeping_moves_it=True)
+    async with App(database_url, clock=clock, environment={}) as app:
+        app.handler("work")(lambda delivery: None)
+        handle = await app.deliver("work", after=3600)
+        reads = 0
+
+        async def away(_ids: Any) -> set[str]:
+            nonlocal reads
+            reads += 1
+            raise duly.StoreUnavailable("it is away")
+
+        monkeypatch.setattr(app.store.deliveries, "unfinished", away)
+        with pytest.raises(duly.NotEnded):
+            await handle.wait(timeout=10)
+        assert clock.monotonic() < 11
+        assert reads < 40
+
+
+async def test_an_error_while_waiting_reaches_those_who_wait(
+    small_app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_app.handler("work")(lambda delivery: None)
+    handle = await small_app.deliver("work", after=3600)
+
+    async def broken(_ids: Any) -> set[str]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(small_app.store.deliveries, "unfinished", broken)
+    with pytest.raises(ZeroDivisionError):
+        await handle.wait(timeout=10)
+
+
+async def test_a_new_caller_does_not_wait_for_the_pause_of_another(database_url: str) -> None:
+    async with App(database_url, environment={}) as app:
+        app.handler("work")(lambda delivery: None)
+        waiting, done = await app.deliver("work", after=3600), await app.deliver("work")
+        long = asyncio.create_task(app.deliveries.detail(waiting.id, wait=60))
+        while len(app.parts.ends._waiters) < 1 or app.parts.ends._sleep is None:
+            await asyncio.tasks.sleep(0)
+        (watched,) = app.parts.ends._waiters
+        watched.since -= 60
+        await run_until_idle(app)
+
+        started = app.clock.monotonic()
+        assert await app.parts.ends.wait(done.id, 30)
+        assert app.clock.monotonic() - started < 0.9, "the other one's pause is a second"
+        app.parts.ends.release()
+        await long
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (dict[int, str], {1: "a"}),
+        ("'Missing' | None", 1),
+        ("list[", [1]),
+        (Iterable[int], [1]),
+        (Point | Another, {"x": 1}),
+        (Awaitable[int], 7),
+    ],
+    ids=str,
+)
+async def test_any_annotation_of_what_is_returned_is_fine(
+    small_app: App, annotation: Any, value: object
+) -> None:
+    async def work(delivery: duly.Delivery) -> object:
+        return value
+
+    work.__annotations__["return"] = annotation
+    handle = await small_app.handler("work")(work).deliver()
+    await run_until_idle(small_app)
+
+    assert await handle.result() == value
+
+
+async def test_a_result_that_is_not_kept_is_none(small_app: App) -> None:
+    @small_app.handler("work", keep_result=False)
+    async def work() -> int:
+        return 7
+
+    handle = await work.deliver()
+    await run_until_idle(small_app)
+
+    assert await handle.result() is None
+
+
+async def test_a_copied_handle_says_how_to_wait(small_app: App) -> None:
+    small_app.handler("work", retry=duly.no_retry)(lambda delivery: 1 / 0)
+    handle = await small_app.deliver("work")
+    await run_until_idle(small_app)
+
+    copied = pickle.loads(pickle.dumps(handle))
+    assert copied == handle
+    with pytest.raises(duly.Conflict, match=f"app.deliveries.wait.'{handle.id}'"):
+        await copied.wait()
+    with pytest.raises(duly.DeliveryFailed) as info:
+        await handle.wait()
+    assert pickle.loads(pickle.dumps(info.value)).delivery == info.value.delivery

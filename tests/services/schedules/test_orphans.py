@@ -1,5 +1,6 @@
 """Schedules that left the code are found, shown and removed; no others are ever touched."""
 
+import functools
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -410,3 +411,40 @@ async def test_a_schedule_that_another_program_declared_meanwhile_does_not_leave
         assert await app.schedules.orphans() == []
         await app.store.declarations.leave("b", ["weekly"])
         assert [each.program for each in await app.schedules.orphans()] == ["b"]
+
+
+async def test_a_process_without_the_decorator_edits_by_hand_and_takes_nothing_over(
+    version: Version,
+) -> None:
+    await start(version("monday"))
+    async with version() as api_only:
+        await api_only.acting_as("key:ops").schedules.declare("monday", DAILY, "work")
+        edited = await api_only.schedules.get("monday")
+    assert edited.declared_in is not None
+
+
+async def test_a_function_without_a_name_of_its_own_can_be_scheduled(
+    database_url: str, clock: VirtualClock
+) -> None:
+    app = App(database_url, clock=clock, environment={})
+
+    async def work(team: int, delivery: duly.Delivery) -> None: ...
+
+    app.schedule(HOURLY, name="monday")(app.handler("work")(functools.partial(work, 7)))
+    async with app:
+        found = await app.schedules.get("monday")
+    assert found.declared_in == f"{functools.partial.__module__}.Handler"
+
+
+async def test_finders_of_modules_that_are_incomplete_stop_no_start(
+    version: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Demanding:
+        def find_spec(self, name: str, path: Any, target: Any) -> None:
+            raise ImportError(name)
+
+    monkeypatch.setattr(sys, "meta_path", [object(), Demanding(), *sys.meta_path])
+    await start(version("monday"))
+    await start(version())
+    async with version() as app:
+        assert [each.name for each in await app.schedules.orphans()] == ["monday"]

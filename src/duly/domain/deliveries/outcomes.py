@@ -27,6 +27,8 @@ class Completed(msgspec.Struct, frozen=True):
     """The target accepted the delivery; `answer`, as JSON, is stored with the attempt."""
 
     answer: str | None = None
+    has_result: bool = False
+    """Whether the handler returned something, also if that is not kept."""
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -210,6 +212,8 @@ def settle(
             settlement.wait = outcome.wait
         case Cancelled():
             settlement.verdict, settlement.reason = Verdict.CANCELLED, "cancelled"
+            if started_at is None:
+                settlement.attempt = claimed.attempt  # its worker died
             _describe(settlement, outcome)
         case Crashed():
             _count_crash(settlement, claimed, plan, chance, crash_rule)

@@ -60,7 +60,8 @@ class DeliveryRunner:
         self._emit = emit
         self._grace = grace
         self._running: set[tuple[Lane, int]] = set()
-        self._executions: dict[str, Execution] = {}
+        self._executions: dict[tuple[str, int], Execution] = {}
+        """By delivery and token: after a lost lease, an earlier attempt may still run."""
         self._tasks = TaskPool(self._run)
         self._ended = 0
         self._started_at = float("-inf")
@@ -76,8 +77,8 @@ class DeliveryRunner:
 
     def cancel(self, delivery: str, token: int) -> None:
         """Cancel the attempt of a delivery, if it runs here under this token."""
-        execution = self._executions.get(delivery)
-        if execution is not None and execution.claimed.token == token:
+        execution = self._executions.get((delivery, token))
+        if execution is not None:
             execution.cancel()
 
     def is_busy(self) -> bool:
@@ -195,11 +196,12 @@ class DeliveryRunner:
         is_late = self._note_lateness(execution)
         if is_late:
             self.late.begin()
-        self._executions[claimed.id] = execution
+        key = (claimed.id, claimed.token)
+        self._executions[key] = execution
         try:
             settlement = await execution.run()
         finally:
-            del self._executions[claimed.id]
+            del self._executions[key]
             if is_late:
                 self.late.end()
         if settlement is None:

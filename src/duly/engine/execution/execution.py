@@ -211,7 +211,7 @@ class Execution:
         claimed = self.claimed
         known = self._reported or Report(delivery=claimed.id, token=claimed.token)
         self._reported = msgspec.structs.replace(known, **facts)
-        self._executor.reports.append(self._reported)
+        self._executor.reports[claimed.id, claimed.token] = self._reported
 
     def is_store_away(self, error: BaseException) -> bool:
         """Whether the error says that this store is unavailable, and nothing else."""
@@ -274,7 +274,7 @@ class Execution:
                 return Cancelled(outcome.error, outcome.traceback, outcome.exception)
             case Released():
                 return CANCELLED
-            case Completed(answer=None) if self.has_obeyed:
+            case Completed(has_result=False) if self.has_obeyed:
                 return CANCELLED
         return outcome
 

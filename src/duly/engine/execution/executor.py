@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from datetime import datetime
 
 import msgspec
@@ -37,8 +36,8 @@ class Executor:
         self.now = store_clock.now
         """The current time by the store's clock; called twice for every delivery."""
         self.settler = settler
-        self.reports: deque[Report] = deque()
-        """What attempts reported of themselves, from any thread, and is not stored yet."""
+        self.reports: dict[tuple[str, int], Report] = {}
+        """The latest report of each attempt that is not stored yet; written from any thread."""
         self.is_stopping = False
         """Whether the worker is cancelling its attempts."""
         self._chance = chance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from duly.engine.execution.delivery_runner import DeliveryRunner
 from duly.engine.execution.executor import Executor
@@ -36,16 +37,16 @@ class RunningMonitor:
         return EVERY_SECOND
 
     async def _write(self) -> None:
-        waiting, latest = self._executor.reports, dict[str, Report]()
-        while waiting:
-            report = waiting.popleft()
-            latest[report.delivery] = report
-        if not latest:
+        waiting = self._executor.reports
+        # One by one: other threads may add some meanwhile.
+        taken = [waiting.pop(key) for key in list(waiting)]
+        if not taken:
             return
         try:
-            await self._store.running.report(list(latest.values()))
+            await self._store.running.report(_latest(taken))
         except BaseException:
-            waiting.extendleft(latest.values())
+            for each in taken:
+                waiting.setdefault((each.delivery, each.token), each)
             raise
 
     async def _cancel(self, running: RunningDelivery) -> None:
@@ -58,3 +59,9 @@ class RunningMonitor:
                 await deliveries.cancel(running.delivery, running.asked_by)
             except (Conflict, NotFound):
                 return  # it runs again, or has ended; the next look tells
+
+
+def _latest(reports: Iterable[Report]) -> list[Report]:
+    """One report of each delivery, as one statement writes them: that of the highest token."""
+    ordered = sorted(reports, key=lambda each: each.token)
+    return list({each.delivery: each for each in ordered}.values())

@@ -12,7 +12,7 @@ import msgspec
 from duly.domain import checks
 from duly.domain.deliveries.states import FINISHED
 from duly.domain.time.durations import duration
-from duly.errors import DulyError, InvalidInput
+from duly.errors import Conflict, DulyError, InvalidInput
 from duly.ports import Clock
 from duly.records.delivery import Accepted, Delivery, DeliveryDetail
 from duly.records.state import State
@@ -41,6 +41,9 @@ class DeliveryFailed(DulyError):
         problem = ": ".join(each for each in (delivery.reason, delivery.error) if each)
         super().__init__(f"delivery {delivery.id} is {delivery.state}; {problem}".rstrip("; "))
         self.delivery = delivery
+
+    def __reduce__(self) -> tuple[type[DeliveryFailed], tuple[DeliveryDetail]]:
+        return DeliveryFailed, (self.delivery,)
 
 
 class AcceptedDeliveries(Protocol):
@@ -85,7 +88,7 @@ class Handle(Accepted, Generic[Result], frozen=True, kw_only=True, dict=True):
     async def result(self, timeout: float | timedelta | None = None) -> Result:
         """What the handler returned, decoded by its type; it waits, and raises, like `wait`."""
         found = await self.wait(timeout)
-        decode: Callable[[Any], Result] | None = self.__dict__.get("decode")
+        decode: Callable[[Any], Result] | None = vars(self)["decode"]
         return found.result if decode is None else decode(found.result)
 
     async def get(self) -> Delivery:
@@ -98,8 +101,17 @@ class Handle(Accepted, Generic[Result], frozen=True, kw_only=True, dict=True):
 
     @property
     def _deliveries(self) -> AcceptedDeliveries:
-        found: AcceptedDeliveries = self.__dict__["deliveries"]
+        found: AcceptedDeliveries = found_in(self)
         return found
+
+
+def found_in(handle: Accepted) -> Any:
+    """The deliveries that a handle was made with."""
+    if "deliveries" not in vars(handle):
+        raise Conflict(
+            f"this handle is a copy, which cannot wait; call app.deliveries.wait({handle.id!r})"
+        )
+    return vars(handle)["deliveries"]
 
 
 def handle_of(

@@ -87,7 +87,9 @@ class Declarations:
             )
 
     def _place(self, function: Callable[..., Any]) -> str:
-        return f"{self._module_name(function.__module__)}.{function.__name__}"
+        module = self._module_name(function.__module__)
+        # A partial or an object that can be called has no name of its own.
+        return f"{module}.{getattr(function, '__name__', type(function).__name__)}"
 
     def names(self) -> Sequence[str]:
         """The names of the declared schedules."""

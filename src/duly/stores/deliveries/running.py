@@ -24,7 +24,7 @@ class Running:
         """Ask to cancel a delivery that runs; False if it does not run."""
         async with self._database.together() as session:
             rows = await session.fetch("running.ask", id=id, namespace=self._namespace, actor=actor)
-            if rows and actor is not None:
+            if rows and rows[0][1] and actor is not None:
                 await note(session, self._namespace, actor, "delivery.cancel_asked", id)
         return bool(rows)
 
@@ -40,7 +40,7 @@ class Running:
         await self._database.fetch_batch("running.report", columns=columns)
 
     async def look(self) -> list[RunningDelivery]:
-        """The running deliveries of the served namespaces that have something to see or to do."""
+        """Those of the served namespaces that were asked to cancel, or whose row can go."""
         rows = await self._database.fetch_named("running.look", served=self._served, limit=MOST)
         return [RunningDelivery(**row) for row in rows]
 

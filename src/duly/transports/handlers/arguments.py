@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -209,11 +208,17 @@ def _model(wanted: Any, value: Any) -> Any:
 
 
 def result_decoder(function: Callable[..., Any]) -> Callable[[Any], Any] | None:
-    """Turns the JSON of a result into the type that the function returns; None if that is Any."""
+    """Turns a result, read as plain JSON, into what the function returned; None if it stays so."""
     wanted = returned_type(function)
-    if wanted in (Any, None, type(None)):
+    if wanted is Any:
         return None
-    return partial(msgspec.convert, type=wanted, dec_hook=_model)
+    try:
+        if any(_unreadable(wanted)):
+            return None
+        decode = msgspec.json.Decoder(wanted, dec_hook=_model).decode
+    except (InvalidInput, TypeError):
+        return None  # nobody can tell from JSON what it was
+    return lambda result: decode(msgspec.json.encode(result))
 
 
 def _decoder(wanted: Any) -> Callable[[bytes], Any]:

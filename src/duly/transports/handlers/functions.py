@@ -5,11 +5,10 @@ Without the check, such a handler would fail, or do nothing, at every delivery.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import re
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -133,12 +132,16 @@ def _type_of(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
 
 
 def returned_type(function: Callable[..., Any]) -> Any:
-    """The type that a function says it returns; Any if it says none, or none that can be found."""
+    """The type of what a function returns, or awaits; Any if it says none that can be found."""
     annotation = getattr(function, "__annotations__", {}).get("return", UNTYPED)
-    with contextlib.suppress(InvalidInput):
-        if (found := _type_of(function, NAMELESS.replace(annotation=annotation))) is not UNTYPED:
-            return found
-    return Any
+    try:
+        found = _type_of(function, NAMELESS.replace(annotation=annotation))
+    except Exception:
+        # The annotation was of no use to anybody until now, and may be anything.
+        return Any
+    if typing.get_origin(found) in (Awaitable, Coroutine):
+        found = typing.get_args(found)[-1]
+    return Any if found in (UNTYPED, None, type(None)) else found
 
 
 def _globals(function: Callable[..., Any]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from duly.transports.handlers.failures import failed, failure_of, has_waited_in_
 
 DEFAULT_TIMEOUT = 300.0
 COMPLETED, RELEASED = Completed(), Released()
+COMPLETED_UNKEPT = Completed(has_result=True)
 CONTENDED = Deferred(1.0)
 
 
@@ -243,9 +244,9 @@ class Handlers:
 
 def _completed(handler: RegisteredHandler, result: Any) -> Outcome:
     if not handler.keeps_result:
-        return COMPLETED
+        return COMPLETED_UNKEPT
     try:
-        return Completed(answer_with(result))
+        return Completed(answer_with(result), has_result=True)
     except InvalidInput as error:
         # Not again by itself: the handler has done its work, and would return the same.
         problem = (

@@ -14,7 +14,7 @@ where d.id = :id::uuid and d.namespace = :namespace and d.state = 'pending' and 
 on conflict (delivery) do update
 set asked_at = coalesce(running.asked_at, excluded.asked_at),
     asked_by = case when running.asked_at is null then excluded.asked_by else running.asked_by end
-returning delivery::text as delivery;
+returning delivery::text as delivery, asked_at = coalesce(:now::timestamptz, now()) as is_new;
 
 -- name: asked
 select delivery::text as delivery from duly.running
@@ -39,15 +39,19 @@ select r.delivery::text as delivery, d.namespace, a.token as held, r.asked_by,
        d.id is null or d.state <> 'pending' as is_over,
        r.token is distinct from a.token as is_stale
 from {lanes}
-where :served::text[] is null or d.namespace = any(:served::text[]) or d.id is null
-limit :limit;
+where (r.asked_at is not null or d.id is null or d.state <> 'pending'
+       or r.token is distinct from a.token)
+  and (:served::text[] is null or d.namespace = any(:served::text[]) or d.id is null)
+order by r.asked_at limit :limit;
 
 -- name: clear
-delete from duly.running where delivery in (
-    select r.delivery from {lanes}
-    where d.id is null or d.state <> 'pending'
-       or (r.asked_at is null and r.token is distinct from a.token)
-);
+-- The conditions are on the row itself: if it was changed meanwhile, they are checked again.
+delete from duly.running r
+where not exists (
+        select from duly.deliveries d where d.id = r.delivery and d.state = 'pending')
+   or (r.asked_at is null and not exists (
+        select from duly.deliveries d join duly.agenda a on a.lane = coalesce(d.lane, d.id)
+        where d.id = r.delivery and a.token = r.token));
 
 -- name: reported
 select r.delivery::text as id, t.name as target, r.progress, r.note, r.reported_at as at

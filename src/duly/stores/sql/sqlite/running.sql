@@ -14,7 +14,7 @@ where d.id = :id and d.namespace = :namespace and d.state = 'pending' and a.toke
 on conflict (delivery) do update
 set asked_by = iif(asked_at is null, excluded.asked_by, asked_by),
     asked_at = coalesce(asked_at, excluded.asked_at)
-returning delivery;
+returning delivery, asked_at = :now as is_new;
 
 -- name: asked
 select delivery from duly.running
@@ -37,15 +37,17 @@ select r.delivery, d.namespace, a.token as held, r.asked_by,
        d.id is null or d.state <> 'pending' as is_over,
        r.token is not a.token as is_stale
 from {lanes}
-where :served is null or d.namespace in (select value from json_each(:served)) or d.id is null
-limit :limit;
+where (r.asked_at is not null or d.id is null or d.state <> 'pending' or r.token is not a.token)
+  and (:served is null or d.namespace in (select value from json_each(:served)) or d.id is null)
+order by r.asked_at is null, r.asked_at limit :limit;
 
 -- name: clear
-delete from duly.running where delivery in (
-    select r.delivery from {lanes}
-    where d.id is null or d.state <> 'pending'
-       or (r.asked_at is null and r.token is not a.token)
-);
+delete from duly.running as r
+where not exists (
+        select 1 from duly.deliveries d where d.id = r.delivery and d.state = 'pending')
+   or (r.asked_at is null and not exists (
+        select 1 from duly.deliveries d join duly.agenda a on a.lane = coalesce(d.lane, d.number)
+        where d.id = r.delivery and a.token = r.token));
 
 -- name: reported
 select r.delivery as id, t.name as target, r.progress, r.note, r.reported_at as at

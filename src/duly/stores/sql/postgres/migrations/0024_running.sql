@@ -12,6 +12,17 @@ create table duly.running (
     asked_by    text
 );
 
+-- A request was for the attempts before it became a dead letter.
+create function duly.forget_running() returns trigger language plpgsql as $$
+begin
+    delete from duly.running where delivery = new.id;
+    return null;
+end $$;
+
+create trigger forget_running after update on duly.deliveries for each row
+    when (old.state = 'dead' and new.state = 'pending')
+    execute function duly.forget_running();
+
 drop view duly.booked;
 
 create view duly.booked as

@@ -12,6 +12,13 @@ create table duly.running (
     asked_by    text
 );
 
+-- A request was for the attempts before it became a dead letter.
+create trigger duly.forget_running after update of state on duly.deliveries
+when old.state = 'dead' and new.state = 'pending'
+begin
+    delete from duly.running where delivery = new.id;
+end;
+
 drop view duly.booked;
 
 create view duly.booked as
