@@ -60,8 +60,7 @@ class DeliveryRunner:
         self._emit = emit
         self._grace = grace
         self._running: set[tuple[Lane, int]] = set()
-        self._executions: dict[tuple[str, int], Execution] = {}
-        """By delivery and token: after a lost lease, an earlier attempt may still run."""
+        self._executions: set[Execution] = set()
         self._tasks = TaskPool(self._run)
         self._ended = 0
         self._started_at = float("-inf")
@@ -77,9 +76,9 @@ class DeliveryRunner:
 
     def cancel(self, delivery: str, token: int) -> None:
         """Cancel the attempt of a delivery, if it runs here under this token."""
-        execution = self._executions.get((delivery, token))
-        if execution is not None:
-            execution.cancel()
+        for each in self._executions:
+            if (each.claimed.id, each.claimed.token) == (delivery, token):
+                each.cancel()
 
     def is_busy(self) -> bool:
         """Whether an attempt runs, or one was started a moment ago."""
@@ -196,12 +195,11 @@ class DeliveryRunner:
         is_late = self._note_lateness(execution)
         if is_late:
             self.late.begin()
-        key = (claimed.id, claimed.token)
-        self._executions[key] = execution
+        self._executions.add(execution)
         try:
             settlement = await execution.run()
         finally:
-            del self._executions[key]
+            self._executions.discard(execution)
             if is_late:
                 self.late.end()
         if settlement is None:

@@ -236,9 +236,10 @@ class Execution:
         finally:
             self._is_over = True
             RUNNING.reset(before)
-            if self.is_cancelled:
-                # Its task may run other deliveries after it.
-                self.task.uncancel()
+        if self.is_cancelled:
+            # Its task may run other deliveries after it.
+            self.task.uncancel()
+            outcome = self._when_cancelled(outcome)
         if self._transaction is not None:
             return await self._end_transaction(self._transaction, outcome)
         if isinstance(outcome, Completed) and self._steps is None:
@@ -264,21 +265,6 @@ class Execution:
         expires_on = self.claimed.expires_on
         if expires_on is not None and expires_on <= self._executor.store_clock.monotonic():
             return Expired()
-        outcome = await self._attempted()
-        return self._when_cancelled(outcome) if self.is_cancelled else outcome
-
-    def _when_cancelled(self, outcome: Outcome) -> Outcome:
-        """The outcome of an attempt that was asked to cancel; what has completed stays so."""
-        match outcome:
-            case Failed():
-                return Cancelled(outcome.error, outcome.traceback, outcome.exception)
-            case Released():
-                return CANCELLED
-            case Completed(has_result=False) if self.has_obeyed:
-                return CANCELLED
-        return outcome
-
-    async def _attempted(self) -> Outcome:
         try:
             if self._overlap is Overlap.SKIP and await self._overlaps():
                 return Overlapped()
@@ -291,6 +277,17 @@ class Execution:
             # A bug in the transport: the delivery fails with it, visibly.
             problem = f"{type(error).__name__}: {error}"
             return Failed(Reason.UNKNOWN, problem, traceback=traceback_text(error, own=True))
+
+    def _when_cancelled(self, outcome: Outcome) -> Outcome:
+        """The outcome of an attempt that was asked to cancel; what has completed stays so."""
+        match outcome:
+            case Failed():
+                return Cancelled(outcome.error, outcome.traceback, outcome.exception)
+            case Released():
+                return CANCELLED
+            case Completed(has_result=False) if self.has_obeyed:
+                return CANCELLED
+        return outcome
 
     async def _overlaps(self) -> bool:
         """Whether an earlier occurrence of its schedule is unfinished."""

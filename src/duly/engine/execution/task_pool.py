@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
+from sys import getrefcount
 from typing import Any
+from weakref import getweakrefcount
 
 from duly.domain.deliveries.delivery import Claimed
 
@@ -22,28 +22,29 @@ class Beginning:
     with sessions, keeps a reference to it. The next delivery must not find that.
     """
 
-    __slots__ = ("_context", "_references")
+    __slots__ = ("_context", "_references", "_weak_references")
 
     def __init__(self) -> None:
         self._context = copy_context()
-        self._references = 0
+        self._references = self._weak_references = 0
 
     def note(self, task: asyncio.Task[Any]) -> None:
         """Count the references; called like `is_still_so`, since the arguments count as well."""
-        self._references = _references(task)
+        self._references = getrefcount(task)
+        self._weak_references = getweakrefcount(task)
 
     def is_still_so(self, task: asyncio.Task[Any]) -> bool:
         """Whether no delivery has left anything behind."""
-        return copy_context() == self._context and _references(task) <= self._references
+        return (
+            copy_context() == self._context
+            and getrefcount(task) <= self._references
+            and getweakrefcount(task) <= self._weak_references
+        )
 
     @property
     def context(self) -> Context:
         """A copy of the context, for another task."""
         return self._context.copy()
-
-
-def _references(task: asyncio.Task[Any]) -> int:
-    return sys.getrefcount(task) + weakref.getweakrefcount(task)
 
 
 class TaskPool:
