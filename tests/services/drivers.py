@@ -176,7 +176,7 @@ def django_connection(url: str, backend: str = "postgresql") -> Iterator[Any]:
         "PORT": parts.port,
     }
     if not django.conf.settings.configured:
-        django.conf.settings.configure(USE_TZ=True, DATABASES={"default": database})
+        django.conf.settings.configure(USE_TZ=True, SECRET_KEY="x", DATABASES={"default": database})
         django.setup()
     django.db.connections.settings["default"].update(database)
     # Django refuses to run in a thread with an event loop, as in these tests.

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from wsgiref.util import setup_testing_defaults
 
@@ -13,6 +14,7 @@ import pytest
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 from django.http import HttpRequest, JsonResponse
+from django.test import override_settings
 from django.urls import path
 
 from duly import App
@@ -31,14 +33,15 @@ def app(database_url: str) -> Iterator[App]:
     made.sync.close()
 
 
-def in_flask() -> Application:
+@contextmanager
+def in_flask() -> Iterator[Application]:
     site = flask.Flask("shop")
 
     @site.get("/users/<name>")
     def register(name: str) -> dict[str, str]:
         return {"id": current[0].sync.deliver("welcome", {"name": name}).id}
 
-    return site  # type: ignore[return-value]
+    yield site
 
 
 def register(_request: HttpRequest, name: str) -> JsonResponse:
@@ -48,11 +51,14 @@ def register(_request: HttpRequest, name: str) -> JsonResponse:
 urlpatterns = [path("users/<name>", register)]
 
 
-def in_django() -> Application:
+@contextmanager
+def in_django() -> Iterator[Application]:
+    # Other tests in this process may have configured it for themselves.
     if not settings.configured:
-        settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SECRET_KEY="x")
+        settings.configure(SECRET_KEY="x")
         django.setup()
-    return WSGIHandler()
+    with override_settings(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"]):
+        yield WSGIHandler()
 
 
 def get(application: Application, address: str) -> int:
@@ -66,9 +72,8 @@ def get(application: Application, address: str) -> int:
 
 
 @pytest.mark.parametrize("make", [in_flask, in_django])
-def test_a_view_delivers(app: App, make: Callable[[], Application]) -> None:
-    application = make()
-    with ThreadPoolExecutor(8) as threads:
+def test_a_view_delivers(app: App, make: Callable[[], AbstractContextManager[Application]]) -> None:
+    with make() as application, ThreadPoolExecutor(8) as threads:
         answers = threads.map(lambda n: get(application, f"/users/{n}"), range(24))
         assert set(answers) == {200}
     names = {each.payload["name"] for each in app.sync.list(limit=100)}
