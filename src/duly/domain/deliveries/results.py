@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.deliveries.payloads import payload_bytes
+from duly.domain.deliveries.payloads import from_model, payload_bytes
+from duly.domain.documents import DEPTH_LIMIT
 from duly.errors import InvalidInput
 
 RESULT_LIMIT = 64 * 1024
 RESULT = "result"
+ENCODER = msgspec.json.Encoder(enc_hook=from_model)
 ROOM = len(f'{{"{RESULT}":}}')
 
 
@@ -24,6 +26,22 @@ def kept_result(value: Any) -> msgspec.Raw:
 
 def answer_with(value: Any) -> str:
     """What is stored with the attempt of a handler that returned this value."""
+    return _short(value) or _checked(value)
+
+
+def _short(value: Any) -> str | None:
+    """The same for short results, which need no further checks: this is called at every attempt."""
+    if isinstance(value, msgspec.Raw):
+        return None
+    try:
+        data = ENCODER.encode({RESULT: value})
+    except Exception:
+        return None
+    # So short that it cannot be nested too deep; a null may have been a number.
+    return data.decode() if len(data) <= DEPTH_LIMIT and b"null" not in data else None
+
+
+def _checked(value: Any) -> str:
     if isinstance(value, msgspec.Raw):
         value = kept_result(value)
     try:

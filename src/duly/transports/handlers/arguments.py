@@ -86,6 +86,12 @@ class ArgumentCall:
         self._parameters = parameters
         self._delivery = parameters.delivery
         self._names = [each.name for each in parameters.arguments]
+        kinds = {each.kind for each in parameters.signature.parameters.values()}
+        self._goes_by_place = (
+            parameters.delivery is None
+            and all(each.is_required for each in parameters.arguments)
+            and kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+        )
         fields = [_field(parameters.name, each) for each in parameters.arguments]
         accepted = msgspec.defstruct(
             parameters.name, fields, forbid_unknown_fields=True, kw_only=True
@@ -98,6 +104,8 @@ class ArgumentCall:
         if occasion is not None and payload in (occasion, occasion.encode()):
             payload = self._of_occasion(occasion)
         found = self._decoded(payload)
+        if self._goes_by_place:
+            return msgspec.structs.astuple(found), NOTHING
         named = {
             name: value for name in self._names if (value := getattr(found, name)) is not UNSET
         }
