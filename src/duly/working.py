@@ -137,7 +137,7 @@ class Working(Namespace):
         for each in (self.rollup_writer, *self.rollup_writer.others):
             each.reset()
         self.handlers.reset()
-        await self.stats.live.stop()
+        await self.stats.stop()
         await self.parts.ends.stop()
         await self.webhooks.close()
         await self.store.close()

@@ -1,10 +1,13 @@
 """Reads that watchers share: many watchers, or a large backlog, do not slow the work down."""
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+import duly
+from duly import App
 from duly.ports import LateWork
 from duly.records.status import BacklogStatus
 from duly.services.monitoring import recovering
@@ -103,3 +106,21 @@ async def test_a_small_backlog_is_counted_for_everybody_who_asks() -> None:
         assert store.reads == 2 * asked
     clock.advance(1000)
     assert await look() is None
+
+
+async def test_a_read_in_progress_ends_when_the_app_closes(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(database_url, environment={})
+    began = asyncio.Event()
+
+    async def hangs(_grace: object) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    async with app:
+        monkeypatch.setattr(app.store.status, "look", hangs)
+        asking = asyncio.create_task(app.stats.namespace_status())
+        await began.wait()
+    with pytest.raises(duly.StoreUnavailable, match="the App was closed during the read"):
+        await asking

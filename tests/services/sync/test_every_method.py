@@ -19,6 +19,7 @@ INTERNAL = {
     "schedules.declare_in_code": "called when the App opens",
     "stats.live.tick": "called by its own loop",
     "stats.live.stop": "called when the App closes",
+    "stats.stop": "called when the App closes",
 }
 PARTS = {
     *("store", "vault", "parts", "telemetry", "rollup_writer", "handlers", "webhooks", "clock"),

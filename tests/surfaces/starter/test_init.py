@@ -39,6 +39,7 @@ def run(folder: Path, *command: str, **more: str) -> subprocess.CompletedProcess
     )
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.parametrize("command", ["duly init", "duly init 'my shop'"])
 def test_the_printed_commands_work_in_their_order(tmp_path: Path, command: str) -> None:

@@ -53,6 +53,12 @@ class Monitoring:
         """Failures since a moment or for a duration: attempts, reasons, retries, poison."""
         return await self._store.failure_stats.stats(since)
 
+    async def stop(self) -> None:
+        """End live events and reads in progress; called when the App closes."""
+        await self.live.stop()
+        await self._look.stop()
+        await self._recovering.stop()
+
     async def namespace_status(self, within: float | None = None) -> NamespaceStatus:
         """The counts of the namespace, in a read that all callers share.
 

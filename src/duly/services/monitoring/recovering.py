@@ -35,6 +35,10 @@ class Recovering:
             self._fresh_until = self._clock.monotonic() + min(self._took * REST, OLD_SECONDS / 2)
         return self._found
 
+    async def stop(self) -> None:
+        """Give up a count in progress."""
+        await self._shared.stop()
+
     async def _compare(self) -> BacklogStatus | None:
         before = self._counted
         age = 0.0 if before is None else self._clock.monotonic() - before[0]

@@ -47,7 +47,16 @@ class SharedRead(Generic[T]):
         done, _ = await asyncio.wait((reading,), timeout=within)
         if not done:
             raise StoreUnavailable(f"the store has not answered within {within:g} s")
+        if reading.cancelled():
+            raise StoreUnavailable("the App was closed during the read")
         return reading.result()
+
+    async def stop(self) -> None:
+        """Give up a read in progress, which would otherwise outlive its connection."""
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.cancel()
+            await asyncio.wait((reading,))
 
     def _is_old(self, reading: asyncio.Task[T], age: float) -> bool:
         if not reading.done():
