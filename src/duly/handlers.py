@@ -15,7 +15,7 @@ from duly.services.deliveries.handles import Handle, handle_of
 from duly.services.namespace import Namespace
 from duly.sync.handlers import SyncDeliverable
 from duly.sync.home import Home
-from duly.sync.services import SyncDeliveries
+from duly.sync.resources import SyncDeliveries
 from duly.transports.handlers.arguments import CallStyle, result_decoder
 from duly.transports.handlers.functions import own_name
 from duly.transports.handlers.handled_delivery import HandledDelivery
@@ -148,6 +148,16 @@ class Register(Protocol):
     ) -> RegisteredHandler: ...
 
 
+@dataclass(frozen=True, slots=True)
+class HandlerOptions:
+    """The options with which a function is registered."""
+
+    name: str | None = None
+    retry: RetryPlan | None = None
+    timeout: float | None = None
+    keep_result: bool = True
+
+
 class Registering:
     """A decorator that registers a function as a handler; called with options, another one."""
 
@@ -156,13 +166,11 @@ class Registering:
         app: Namespace,
         home: Home,
         register: Register,
-        name: str | None = None,
-        **options: Any,
+        options: HandlerOptions | None = None,
     ) -> None:
         self._app = app
         self._home = home
         self._register = register
-        self._name = name
         self._options = options
 
     @overload
@@ -204,16 +212,22 @@ class Registering:
         `shop.weekly`. `retry` is the plan for failed attempts, `timeout` the seconds an attempt may
         take (300 by default). With `keep_result=False` what it returns is not kept.
         """
-        if callable(name) or self._options:
-            return self._registered(name)
+        if callable(name) or self._options is not None:
+            return self._registered(name, self._options or HandlerOptions())
         if name is not None:
             checks.checked_name("handler", name)
-        options = {"plan": retry, "timeout": timeout, "keep_result": keep_result}
-        return Registering(self._app, self._home, self._register, name, **options)
+        options = HandlerOptions(name, retry, timeout, keep_result)
+        return Registering(self._app, self._home, self._register, options)
 
-    def _registered(self, function: Any) -> Handler[..., ..., Any]:
+    def _registered(self, function: Any, options: HandlerOptions) -> Handler[..., ..., Any]:
         if isinstance(function, Handler):
             function = function.function
-        added = self._register(self._name or own_name(function), function, **self._options)
+        added = self._register(
+            options.name or own_name(function),
+            function,
+            options.retry,
+            options.timeout,
+            keep_result=options.keep_result,
+        )
         decode = result_decoder(function) if added.keeps_result else None
         return Handler(Way(self._app, self._home, added.name, added.style, decode), function)

@@ -5,7 +5,7 @@ A client of a server has all of them too, so no method needs a connection to the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, Unpack
 
@@ -37,6 +37,7 @@ from duly.records.endpoint import (
 )
 from duly.records.key import Key, KeyWithToken, Scope
 from duly.records.page import Page
+from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import (
     DeclaredSchedule,
     OrphanedSchedule,
@@ -222,7 +223,12 @@ class DeadLetters(Protocol):
     ) -> AsyncIterator[BulkProgress]: ...
     def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]: ...
     async def poison_candidates(
-        self, *, limit: int = 50, last_attempts: bool = False, payloads: bool = True
+        self,
+        *,
+        limit: int = 50,
+        last_attempts: bool = False,
+        plan: Callable[[str], RetryPlan] | None = None,
+        payloads: bool = True,
     ) -> Sequence[ExplainedDelivery]: ...
 
 

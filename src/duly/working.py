@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Self
+from weakref import WeakSet
 
 from duly.composition import (
     Parts,
@@ -19,6 +20,7 @@ from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
 from duly.errors import Conflict, StoreUnavailable
 from duly.ports import Transport
+from duly.services.monitoring.monitoring import Monitoring
 from duly.services.namespace import Namespace, Shared
 from duly.signals import listen_for_signals
 from duly.sync.home import Home
@@ -59,6 +61,8 @@ class Working(Namespace):
         self._works = self._is_to_close = False
         self._stop = Stop()
         self._home = Home(Residence(self))
+        self._watched = WeakSet[Monitoring]([self.stats])
+        """What reads the status of this namespace and others, and ends with the App."""
 
     @property
     def sync(self) -> SyncApp:
@@ -79,7 +83,9 @@ class Working(Namespace):
         served = self.settings.served
         parts = parts_within(self.parts, namespace)
         is_served = served is None or namespace in served
-        return OwnNamespace(services_for(parts, is_served=is_served), self._home)
+        found = OwnNamespace(services_for(parts, is_served=is_served), self._home)
+        self._watched.add(found.stats)
+        return found
 
     def acting_as(self, actor: str) -> OwnNamespace:
         """The same namespace, with this `actor` in the audit trail."""
@@ -137,7 +143,8 @@ class Working(Namespace):
         for each in (self.rollup_writer, *self.rollup_writer.others):
             each.reset()
         self.handlers.reset()
-        await self.stats.stop()
+        for watched in list(self._watched):
+            await watched.stop()
         await self.parts.ends.stop()
         await self.webhooks.close()
         await self.store.close()

@@ -1,177 +1,26 @@
-"""The resources of a server whose methods block; each has the parameters of its coroutine."""
+"""A Client whose methods block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Self, Unpack
 
-from duly.client.access import Alerts, Audit, Keys, Workers
-from duly.client.dead_letters import DeadLetters
-from duly.client.deliveries import Deliveries
-from duly.client.endpoints import Endpoints
-from duly.client.monitoring import Stats
 from duly.client.schedules import Schedules
-from duly.client.streams import Streams
-from duly.records.delivery import Accepted, DeliveryKeywords
+from duly.records.delivery import DeliveryKeywords
 from duly.records.stats import Second
 from duly.records.target import Target
-from duly.services.deliveries.intake import Item
-from duly.sync.blocking import Blocking, blocking, blocking_iterator
+from duly.sync.blocking import blocking
 from duly.sync.handles import SyncHandle, sync_handle_of
 from duly.sync.home import Home
+from duly.sync.resources import SyncResources
 
 
-class SyncDeliveries(Blocking):
-    """Deliveries that were accepted."""
-
-    get = blocking(Deliveries.get)
-    detail = blocking(Deliveries.detail)
-    list = blocking(Deliveries.list)
-    page = blocking(Deliveries.page)
-    attempts = blocking(Deliveries.attempts)
-    history = blocking(Deliveries.history)
-    steps = blocking(Deliveries.steps)
-    wait = blocking(Deliveries.wait)
-    cancel = blocking(Deliveries.cancel)
-    retry = blocking(Deliveries.retry)
-    count = blocking(Deliveries.count)
-    counts = blocking(Deliveries.counts)
-    cancel_all = blocking_iterator(Deliveries.cancel_all)
-    retry_all = blocking_iterator(Deliveries.retry_all)
-
-
-class SyncSchedules(Blocking):
-    """Rules that create deliveries."""
-
-    declare = blocking(Schedules.declare)
-    get = blocking(Schedules.get)
-    list = blocking(Schedules.list)
-    pause = blocking(Schedules.pause)
-    resume = blocking(Schedules.resume)
-    count = blocking(Schedules.count)
-    remove = blocking(Schedules.remove)
-    orphans = blocking(Schedules.orphans)
-    remove_orphans = blocking(Schedules.remove_orphans)
-    trigger = blocking(Schedules.trigger)
-    preview = blocking(Schedules.preview)
-    count_backfill = blocking(Schedules.count_backfill)
-    backfill = blocking_iterator(Schedules.backfill)
-    pause_all = blocking_iterator(Schedules.pause_all)
-    resume_all = blocking_iterator(Schedules.resume_all)
-
-
-class SyncEndpoints(Blocking):
-    """Webhook receivers with a name, a secret and limits."""
-
-    add = blocking(Endpoints.add)
-    get = blocking(Endpoints.get)
-    list = blocking(Endpoints.list)
-    edit = blocking(Endpoints.edit)
-    pause = blocking(Endpoints.pause)
-    resume = blocking(Endpoints.resume)
-    rotate = blocking(Endpoints.rotate)
-    test = blocking(Endpoints.test)
-    remove = blocking(Endpoints.remove)
-    count_dead = blocking(Endpoints.count_dead)
-    recover = blocking_iterator(Endpoints.recover)
-
-
-class SyncStreams(Blocking):
-    """Keys whose deliveries run in order."""
-
-    get = blocking(Streams.get)
-    list = blocking(Streams.list)
-    configure = blocking(Streams.configure)
-    pause = blocking(Streams.pause)
-    resume = blocking(Streams.resume)
-    retry_now = blocking(Streams.retry_now)
-    release = blocking(Streams.release)
-    release_delivery = blocking(Streams.release_delivery)
-    cancel_head = blocking(Streams.cancel_head)
-    dead_letter_head = blocking(Streams.dead_letter_head)
-
-
-class SyncDeadLetters(Blocking):
-    """Deliveries that will not be tried again by themselves."""
-
-    list = blocking(DeadLetters.list)
-    page = blocking(DeadLetters.page)
-    groups = blocking(DeadLetters.groups)
-    count = blocking(DeadLetters.count)
-    retry = blocking(DeadLetters.retry)
-    edit = blocking(DeadLetters.edit)
-    discard = blocking(DeadLetters.discard)
-    poison_candidates = blocking(DeadLetters.poison_candidates)
-    retry_all = blocking_iterator(DeadLetters.retry_all)
-    discard_all = blocking_iterator(DeadLetters.discard_all)
-
-
-class SyncWorkers(Blocking):
-    """Processes that attempt deliveries."""
-
-    list = blocking(Workers.list)
-    drain = blocking(Workers.drain)
-    resume = blocking(Workers.resume)
-
-
-class SyncKeys(Blocking):
-    """API keys."""
-
-    create = blocking(Keys.create)
-    get = blocking(Keys.get)
-    list = blocking(Keys.list)
-    revoke = blocking(Keys.revoke)
-
-
-class SyncAlerts(Blocking):
-    """Active and past alerts."""
-
-    raised = blocking(Alerts.raised)
-    list = blocking(Alerts.list)
-
-
-class SyncStats(Blocking):
-    """The status and counts of the namespace."""
-
-    __call__ = blocking(Stats.__call__)
-    failures = blocking(Stats.failures)
-    series = blocking(Stats.series)
-    overview = blocking(Stats.overview)
-    status = blocking(Stats.status)
-    top = blocking(Stats.top)
-    late = blocking(Stats.late)
-    stuck = blocking(Stats.stuck)
-
-
-class SyncAudit(Blocking):
-    """Who changed what, and when."""
-
-    list = blocking(Audit.list)
-
-
-class SyncClient(Blocking):
+class SyncClient(SyncResources):
     """A Client whose methods block; `with client.sync:` closes its connections at the end."""
 
     def __init__(self, wrapped: Any, home: Home, path: str = "client") -> None:
         super().__init__(wrapped, home, path)
-        self.deliveries = SyncDeliveries(wrapped.deliveries, home, f"{path}.deliveries")
-        self.schedules = SyncSchedules(wrapped.schedules, home, f"{path}.schedules")
-        self.endpoints = SyncEndpoints(wrapped.endpoints, home, f"{path}.endpoints")
-        self.streams = SyncStreams(wrapped.streams, home, f"{path}.streams")
-        self.dead_letters = SyncDeadLetters(wrapped.dead_letters, home, f"{path}.dead_letters")
-        self.workers = SyncWorkers(wrapped.workers, home, f"{path}.workers")
-        self.keys = SyncKeys(wrapped.keys, home, f"{path}.keys")
-        self.alerts = SyncAlerts(wrapped.alerts, home, f"{path}.alerts")
-        self.stats = SyncStats(wrapped.stats, home, f"{path}.stats")
-        self.audit = SyncAudit(wrapped.audit, home, f"{path}.audit")
 
-    get = blocking(Deliveries.get)
-    page = blocking(Deliveries.page)
-    attempts = blocking(Deliveries.attempts)
-    wait = blocking(Deliveries.wait)
-    steps = blocking(Deliveries.steps)
-    cancel = blocking(Deliveries.cancel)
-    retry = blocking(Deliveries.retry)
     schedule = blocking(Schedules.declare, "schedule")
 
     def deliver(
@@ -180,14 +29,6 @@ class SyncClient(Blocking):
         """Accept one delivery; when this returns it is on the server's disk."""
         accepted = self._run(lambda: self._wrapped.deliver(target, payload, **options), "deliver")
         return sync_handle_of(accepted, self.deliveries)
-
-    def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
-        """Accept up to 10,000 deliveries in one transaction: all of them or none.
-
-        An item is `(target, payload)`, or a mapping of the arguments of `deliver`.
-        """
-        accepted: Sequence[Accepted] = self._run_with("deliver_many", items)
-        return accepted
 
     def events(self, after: int | None = None) -> Iterator[Second]:
         """Every second from now on; with `after`, first those since that id (up to 5 minutes).
@@ -205,6 +46,3 @@ class SyncClient(Blocking):
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    # Last: the name hides the type.
-    list = blocking(Deliveries.list)

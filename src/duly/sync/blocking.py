@@ -36,14 +36,16 @@ class Blocking:
         """Run a coroutine of the method with this name."""
         return self._home.run(make, lambda: f"await {self._call(name)}")
 
-    def _run_with(self, name: str, items: Iterable[Any], **named: Any) -> Any:
-        """Run the method with this name for some items.
+    def _run_for(
+        self, name: str, items: Iterable[Item], method: Callable[[list[Item]], Awaitable[Result]]
+    ) -> Result:
+        """Run the method, which has this name, for some items.
 
         They are generated in this thread: the generator may block, as a query of Django does.
         """
         refuse_event_loop(lambda: f"await {self._call(name)}")
-        found, method = list(items), getattr(self._wrapped, name)
-        return self._run(lambda: method(found, **named), name)
+        found = list(items)
+        return self._run(lambda: method(found), name)
 
     def _call(self, name: str) -> str:
         return f"{self._path}(...)" if name == "__call__" else f"{self._path}.{name}(...)"

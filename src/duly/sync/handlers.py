@@ -55,7 +55,9 @@ class SyncDeliverable(Blocking, Generic[Given, Returned]):
 
     def deliver_many(self, items: Iterable[Mapping[str, Any]]) -> Sequence[Accepted]:
         """Accept many calls in one transaction: all of them, or none."""
-        accepted: Sequence[Accepted] = self._run_with("deliver_many", items)
+        accepted: Sequence[Accepted] = self._run_for(
+            "deliver_many", items, self._wrapped.deliver_many
+        )
         return accepted
 
     def item(self, *given: Given.args, **named: Given.kwargs) -> Mapping[str, Any]:

@@ -13,52 +13,39 @@ from duly.records.target import Target
 from duly.services.deliveries.intake import Item
 from duly.services.monitoring.monitoring import Monitoring
 from duly.services.namespace import Namespace
-from duly.sync.blocking import Blocking, blocking
+from duly.sync.blocking import blocking
 from duly.sync.handles import SyncHandle, sync_handle_of
 from duly.sync.home import Home, refuse_event_loop
+from duly.sync.resources import SyncResources
 from duly.sync.services import (
-    SyncAlerts,
-    SyncAudit,
-    SyncDeadLetters,
-    SyncDeliveries,
-    SyncEndpoints,
+    SyncAppEndpoints,
+    SyncAppKeys,
+    SyncAppSchedules,
+    SyncAppStats,
     SyncExporting,
     SyncImporting,
-    SyncKeys,
-    SyncSchedules,
-    SyncStats,
-    SyncStreams,
-    SyncWorkers,
 )
 from duly.sync.transactions import SyncMessage, SyncTransaction, is_plain
 
 
-class SyncNamespace(Blocking):
+class SyncNamespace(SyncResources):
     """The services of one namespace; their methods block."""
+
+    schedules: SyncAppSchedules
+    endpoints: SyncAppEndpoints
+    keys: SyncAppKeys
+    stats: SyncAppStats
 
     def __init__(self, wrapped: Namespace, home: Home, path: str = "app") -> None:
         super().__init__(wrapped, home, path)
         self._namespace = wrapped
-        self.deliveries = SyncDeliveries(wrapped.deliveries, home, f"{path}.deliveries")
-        self.schedules = SyncSchedules(wrapped.schedules, home, f"{path}.schedules")
-        self.endpoints = SyncEndpoints(wrapped.endpoints, home, f"{path}.endpoints")
-        self.streams = SyncStreams(wrapped.streams, home, f"{path}.streams")
-        self.dead_letters = SyncDeadLetters(wrapped.dead_letters, home, f"{path}.dead_letters")
-        self.workers = SyncWorkers(wrapped.workers, home, f"{path}.workers")
-        self.keys = SyncKeys(wrapped.keys, home, f"{path}.keys")
-        self.alerts = SyncAlerts(wrapped.alerts, home, f"{path}.alerts")
-        self.stats = SyncStats(wrapped.stats, home, f"{path}.stats")
-        self.audit = SyncAudit(wrapped.audit, home, f"{path}.audit")
+        self.schedules = SyncAppSchedules(wrapped.schedules, home, f"{path}.schedules")
+        self.endpoints = SyncAppEndpoints(wrapped.endpoints, home, f"{path}.endpoints")
+        self.keys = SyncAppKeys(wrapped.keys, home, f"{path}.keys")
+        self.stats = SyncAppStats(wrapped.stats, home, f"{path}.stats")
         self.exporting = SyncExporting(wrapped.exporting, home, f"{path}.exporting")
         self.importing = SyncImporting(wrapped.importing, home, f"{path}.importing")
 
-    get = blocking(Namespace.get)
-    page = blocking(Namespace.page)
-    attempts = blocking(Namespace.attempts)
-    steps = blocking(Namespace.steps)
-    wait = blocking(Namespace.wait)
-    cancel = blocking(Namespace.cancel)
-    retry = blocking(Namespace.retry)
     series = blocking(Monitoring.series)
     schedule = blocking(Namespace.schedule)
 
@@ -92,18 +79,9 @@ class SyncNamespace(Blocking):
             )
         return sync_handle_of(accepted, self.deliveries)
 
-    def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
-        """Accept many deliveries in one transaction: all of them or none.
-
-        An item is `(target, payload)`, or a mapping of the arguments of `deliver`.
-        """
-        accepted: Sequence[Accepted] = self._run_with("deliver_many", items)
-        return accepted
-
     def deliver_each(self, items: Iterable[Item | DulyError]) -> Sequence[Accepted | DulyError]:
         """Accept many deliveries independently; an error is returned in the place of its item."""
-        accepted: Sequence[Accepted | DulyError] = self._run_with("deliver_each", items)
-        return accepted
+        return self._run_for("deliver_each", items, self._namespace.deliver_each)
 
     @contextmanager
     def transaction(self) -> Iterator[SyncTransaction]:
@@ -131,9 +109,6 @@ class SyncNamespace(Blocking):
         )
         with block as (conversation, message):
             yield SyncMessage(conversation, message)
-
-    # Last: the name hides the type.
-    list = blocking(Namespace.list)
 
 
 class SyncApp(SyncNamespace):

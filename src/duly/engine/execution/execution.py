@@ -7,7 +7,7 @@ import contextlib
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.identifiers import worker_of
@@ -201,17 +201,21 @@ class Execution:
     def report(self, progress: float, note: str | None) -> None:
         """Report how far it is; from any thread."""
         self.refuse_when_over()
-        self._report(progress=progress, note=note, reported_at=self.now())
+        self._report(replace(self._known, progress=progress, note=note, reported_at=self.now()))
 
     def report_overrun(self) -> None:
         """Report that it runs past its deadline and cannot be stopped."""
-        self._report(overran_at=self.now())
+        self._report(replace(self._known, overran_at=self.now()))
 
-    def _report(self, **facts: Any) -> None:
+    @property
+    def _known(self) -> Report:
+        """What it has reported so far."""
         claimed = self.claimed
-        known = self._reported or Report(delivery=claimed.id, token=claimed.token)
-        self._reported = msgspec.structs.replace(known, **facts)
-        self._executor.reports[claimed.id, claimed.token] = self._reported
+        return self._reported or Report(delivery=claimed.id, token=claimed.token)
+
+    def _report(self, report: Report) -> None:
+        self._reported = report
+        self._executor.reports[report.delivery, report.token] = report
 
     def is_store_away(self, error: BaseException) -> bool:
         """Whether the error says that this store is unavailable, and nothing else."""

@@ -1,0 +1,194 @@
+"""The resources that an App and a Client share, with methods that block.
+
+Each method has the parameters of its coroutine in the Protocol of the resource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from duly.records.delivery import Accepted
+from duly.resources import (
+    Alerts,
+    Audit,
+    DeadLetters,
+    Deliveries,
+    Endpoints,
+    Keys,
+    Resources,
+    Schedules,
+    Stats,
+    Streams,
+    Workers,
+)
+from duly.services.deliveries.intake import Item
+from duly.sync.blocking import Blocking, blocking, blocking_iterator
+from duly.sync.home import Home
+
+
+class SyncDeliveries(Blocking):
+    """Deliveries that were accepted."""
+
+    get = blocking(Deliveries.get)
+    detail = blocking(Deliveries.detail)
+    list = blocking(Deliveries.list)
+    page = blocking(Deliveries.page)
+    attempts = blocking(Deliveries.attempts)
+    history = blocking(Deliveries.history)
+    steps = blocking(Deliveries.steps)
+    wait = blocking(Deliveries.wait)
+    cancel = blocking(Deliveries.cancel)
+    retry = blocking(Deliveries.retry)
+    count = blocking(Deliveries.count)
+    counts = blocking(Deliveries.counts)
+    cancel_all = blocking_iterator(Deliveries.cancel_all)
+    retry_all = blocking_iterator(Deliveries.retry_all)
+
+
+class SyncSchedules(Blocking):
+    """Rules that create deliveries."""
+
+    declare = blocking(Schedules.declare)
+    get = blocking(Schedules.get)
+    list = blocking(Schedules.list)
+    pause = blocking(Schedules.pause)
+    resume = blocking(Schedules.resume)
+    count = blocking(Schedules.count)
+    remove = blocking(Schedules.remove)
+    orphans = blocking(Schedules.orphans)
+    remove_orphans = blocking(Schedules.remove_orphans)
+    trigger = blocking(Schedules.trigger)
+    preview = blocking(Schedules.preview)
+    count_backfill = blocking(Schedules.count_backfill)
+    backfill = blocking_iterator(Schedules.backfill)
+    pause_all = blocking_iterator(Schedules.pause_all)
+    resume_all = blocking_iterator(Schedules.resume_all)
+
+
+class SyncEndpoints(Blocking):
+    """Webhook receivers with a name, a secret and limits."""
+
+    add = blocking(Endpoints.add)
+    get = blocking(Endpoints.get)
+    list = blocking(Endpoints.list)
+    edit = blocking(Endpoints.edit)
+    pause = blocking(Endpoints.pause)
+    resume = blocking(Endpoints.resume)
+    rotate = blocking(Endpoints.rotate)
+    test = blocking(Endpoints.test)
+    remove = blocking(Endpoints.remove)
+    count_dead = blocking(Endpoints.count_dead)
+    recover = blocking_iterator(Endpoints.recover)
+
+
+class SyncStreams(Blocking):
+    """Keys whose deliveries run in order."""
+
+    get = blocking(Streams.get)
+    list = blocking(Streams.list)
+    configure = blocking(Streams.configure)
+    pause = blocking(Streams.pause)
+    resume = blocking(Streams.resume)
+    retry_now = blocking(Streams.retry_now)
+    release = blocking(Streams.release)
+    release_delivery = blocking(Streams.release_delivery)
+    cancel_head = blocking(Streams.cancel_head)
+    dead_letter_head = blocking(Streams.dead_letter_head)
+
+
+class SyncDeadLetters(Blocking):
+    """Deliveries that will not be tried again by themselves."""
+
+    list = blocking(DeadLetters.list)
+    page = blocking(DeadLetters.page)
+    groups = blocking(DeadLetters.groups)
+    count = blocking(DeadLetters.count)
+    retry = blocking(DeadLetters.retry)
+    edit = blocking(DeadLetters.edit)
+    discard = blocking(DeadLetters.discard)
+    poison_candidates = blocking(DeadLetters.poison_candidates)
+    retry_all = blocking_iterator(DeadLetters.retry_all)
+    discard_all = blocking_iterator(DeadLetters.discard_all)
+
+
+class SyncWorkers(Blocking):
+    """Processes that attempt deliveries."""
+
+    list = blocking(Workers.list)
+    drain = blocking(Workers.drain)
+    resume = blocking(Workers.resume)
+
+
+class SyncKeys(Blocking):
+    """API keys."""
+
+    create = blocking(Keys.create)
+    get = blocking(Keys.get)
+    list = blocking(Keys.list)
+    revoke = blocking(Keys.revoke)
+
+
+class SyncAlerts(Blocking):
+    """Active and past alerts."""
+
+    raised = blocking(Alerts.raised)
+    list = blocking(Alerts.list)
+
+
+class SyncStats(Blocking):
+    """The status and counts of the namespace."""
+
+    __call__ = blocking(Stats.__call__)
+    failures = blocking(Stats.failures)
+    series = blocking(Stats.series)
+    overview = blocking(Stats.overview)
+    status = blocking(Stats.status)
+    top = blocking(Stats.top)
+    late = blocking(Stats.late)
+    stuck = blocking(Stats.stuck)
+
+
+class SyncAudit(Blocking):
+    """Who changed what, and when."""
+
+    list = blocking(Audit.list)
+
+
+class SyncResources(Blocking):
+    """All resources of a namespace, and the short forms of the most used methods."""
+
+    def __init__(self, wrapped: Any, home: Home, path: str) -> None:
+        super().__init__(wrapped, home, path)
+        self.deliveries = SyncDeliveries(wrapped.deliveries, home, f"{path}.deliveries")
+        self.schedules = SyncSchedules(wrapped.schedules, home, f"{path}.schedules")
+        self.endpoints = SyncEndpoints(wrapped.endpoints, home, f"{path}.endpoints")
+        self.streams = SyncStreams(wrapped.streams, home, f"{path}.streams")
+        self.dead_letters = SyncDeadLetters(wrapped.dead_letters, home, f"{path}.dead_letters")
+        self.workers = SyncWorkers(wrapped.workers, home, f"{path}.workers")
+        self.keys = SyncKeys(wrapped.keys, home, f"{path}.keys")
+        self.alerts = SyncAlerts(wrapped.alerts, home, f"{path}.alerts")
+        self.stats = SyncStats(wrapped.stats, home, f"{path}.stats")
+        self.audit = SyncAudit(wrapped.audit, home, f"{path}.audit")
+
+    get = blocking(Resources.get)
+    page = blocking(Resources.page)
+    attempts = blocking(Resources.attempts)
+    steps = blocking(Resources.steps)
+    wait = blocking(Resources.wait)
+    cancel = blocking(Resources.cancel)
+    retry = blocking(Resources.retry)
+
+    def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
+        """Accept many deliveries in one transaction: all of them or none.
+
+        An item is `(target, payload)`, or a mapping of the arguments of `deliver`. A Client accepts
+        up to 10,000.
+        """
+        accepted: Sequence[Accepted] = self._run_for(
+            "deliver_many", items, self._wrapped.deliver_many
+        )
+        return accepted
+
+    # Last: the name hides the type.
+    list = blocking(Resources.list)
