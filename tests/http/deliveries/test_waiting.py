@@ -23,7 +23,6 @@ app = duly.App()
 
 @app.handler("double")
 async def double(number: int) -> int:
-    await asyncio.sleep(0.05)
     return number * 2
 
 @app.handler("fail", retry=duly.no_retry)
