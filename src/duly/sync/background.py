@@ -12,14 +12,13 @@ import atexit
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
-from typing import Any, Protocol, TypeVar, TypeVarTuple
+from typing import Any, Protocol
 
 from duly.errors import Conflict
 from duly.sync.calls import Calls
-from duly.system import join_fully, run_in_thread
+from duly.system import join_fully
 
 CLOSE_SECONDS = 10.0
 """How long the end of the process waits for everything to close."""
@@ -27,8 +26,6 @@ FORK_SECONDS = 10.0
 """How long a fork waits for calls in progress to end, and for connections to close."""
 
 
-Given = TypeVarTuple("Given")
-Result = TypeVar("Result")
 NO_LOOP: Any = None
 
 
@@ -40,24 +37,6 @@ class Guest(Protocol):
 
     async def close(self) -> None:
         """Close it at once."""
-
-
-class ThreadedLoop(asyncio.SelectorEventLoop):
-    """An event loop whose blocking calls run in daemon threads.
-
-    The default executor refuses calls, as for looking up a host, once the main thread has ended.
-    """
-
-    def run_in_executor(
-        self,
-        executor: Executor | None,
-        func: Callable[[*Given], Result],
-        *args: *Given,
-    ) -> asyncio.Future[Result]:
-        """Call the function in a thread."""
-        if executor is not None:
-            return super().run_in_executor(executor, func, *args)
-        return asyncio.wrap_future(run_in_thread(partial(func, *args)), loop=self)
 
 
 class Background(Calls):
@@ -96,6 +75,9 @@ class Background(Calls):
         super()._wake()
 
     def _start(self) -> None:
+        # Imported by the first call: uvloop would make `import duly` a third slower.
+        from duly.sync.loop import ThreadedLoop
+
         self.loop = ThreadedLoop()
         self._thread = threading.Thread(
             target=_run_loop, args=(self.loop,), name="duly-sync", daemon=True

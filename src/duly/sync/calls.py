@@ -51,12 +51,10 @@ class Call(Generic[Result]):
     `await`.
     """
 
-    __slots__ = (
-        *("_answered", "calls", "context", "error", "is_cancelled"),
-        *("make", "result", "stay", "task"),
-    )
-
     result: Result
+    task: asyncio.Task[None] | None = None
+    error: BaseException | None = None
+    is_cancelled = False
 
     def __init__(
         self, calls: Calls, make: Make[Result], stay: Stay | None, context: Context
@@ -65,11 +63,10 @@ class Call(Generic[Result]):
         self.make = make
         self.stay = stay
         self.context = context
-        self.task: asyncio.Task[None] | None = None
-        self.error: BaseException | None = None
-        self.is_cancelled = False
-        self._answered = threading.Lock()
-        self._answered.acquire()
+        self._answered = answered = threading.Lock()
+        answered.acquire()
+        self.release = answered.release
+        """Wakes the thread that waits."""
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run it in its own task; on the thread of the loop."""
@@ -91,10 +88,6 @@ class Call(Generic[Result]):
             self.error = error  # raised in the thread that waits
         finally:
             self.calls.answer(self)
-
-    def release(self) -> None:
-        """Wake the thread that waits."""
-        self._answered.release()
 
     def wait(self) -> Result:
         """Start it, and return its result or its error; an interrupted wait cancels it."""
@@ -302,8 +295,6 @@ class Conversation:
 
 class Turn(Call[Result]):
     """One coroutine of a conversation."""
-
-    __slots__ = ("_conversation",)
 
     def __init__(self, calls: Calls, make: Make[Result], conversation: Conversation) -> None:
         super().__init__(calls, make, None, conversation.context)

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
-import msgspec
-
 from duly.records.delivery import Accepted, Delivery, DeliveryDetail
-from duly.services.deliveries.handles import found_in
+from duly.services.deliveries.handles import found_in, made_of
 
 Result = TypeVar("Result", covariant=True)
 
@@ -59,7 +57,4 @@ def sync_handle_of(
     decode: Callable[[Any], Any] | None = None,
 ) -> SyncHandle[Any]:
     """The handle of a delivery; `decode` turns the JSON of its result into the handler's type."""
-    handle: SyncHandle[Any] = SyncHandle(**msgspec.structs.asdict(accepted))
-    # Not fields: a handle is encoded and shown like the confirmation that it is.
-    vars(handle).update(deliveries=deliveries, decode=decode)
-    return handle
+    return made_of(SyncHandle, accepted, deliveries, decode)

@@ -77,6 +77,7 @@ class BackgroundStay:
         try:
             await open()
         except OtherEventLoop as error:
+            BACKGROUND.guests.discard(self)
             self.end()
             raise Moved from error
         except BaseException:
@@ -91,7 +92,8 @@ class BackgroundStay:
     def end(self) -> None:
         """Count a call as ended."""
         self._calls -= 1
-        self.changed.set()
+        if self._leaving is not None:
+            self.changed.set()
 
     async def leave(self, to: asyncio.AbstractEventLoop | None = None) -> None:
         """Close it when its calls have ended, and hand it over to another event loop.

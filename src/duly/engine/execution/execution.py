@@ -51,25 +51,14 @@ TURN_SECONDS = 0.25
 class Execution:
     """One attempt. It returns a settlement, or None if a transaction wrote it already."""
 
-    __slots__ = (
-        "_executor",
-        "_is_over",
-        "_overlap",
-        "_reported",
-        "_steps",
-        "_transaction",
-        "_turn",
-        "claimed",
-        "foreign",
-        "has_obeyed",
-        "is_cancelled",
-        "is_enlisted",
-        "joins",
-        "started_at",
-        "target",
-        "task",
-        "written",
-    )
+    # Defaults of the class: most attempts never set them, and there is one object for each.
+    is_cancelled = has_obeyed = is_enlisted = _is_over = False
+    written: Settlement | None = None
+    _reported: Report | None = None
+    _transaction: OpenTransaction | None = None
+    _turn: asyncio.Lock | None = None
+    _steps: StepLog | None = None
+    _overlap: Overlap | None = None
 
     def __init__(
         self,
@@ -82,19 +71,10 @@ class Execution:
         self._executor = by
         self.foreign = foreign
         """Its namespace if it is not the worker's own."""
-        self._is_over = False
-        self._reported: Report | None = None
-        self.is_cancelled = self.has_obeyed = False
-        self.is_enlisted = False
-        self.written: Settlement | None = None
-        self._transaction: OpenTransaction | None = None
-        self._turn: asyncio.Lock | None = None
-        self._steps: StepLog | None = None
         self.claimed = claimed
         self.target = target
         self.task = task
         self.started_at = by.now()
-        self._overlap: Overlap | None = None
         self.joins = claimed.joins
         """Whether it is not attempted now, but appended to a stream."""
         if claimed.occasion is not None:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
-import msgspec
-
 from duly.domain import checks
 from duly.domain.deliveries.states import FINISHED
 from duly.domain.time.durations import duration
@@ -114,13 +112,26 @@ def found_in(handle: Accepted) -> Any:
     return vars(handle)["deliveries"]
 
 
+Made = TypeVar("Made", bound=Accepted)
+
+
+def made_of(
+    form: type[Made], accepted: Accepted, deliveries: object, decode: Callable[[Any], Any] | None
+) -> Made:
+    """A handle of this class."""
+    handle = form(
+        id=accepted.id, state=accepted.state, due_at=accepted.due_at, known=accepted.known
+    )
+    # Not fields: a handle is encoded and shown like the confirmation that it is.
+    kept = vars(handle)
+    kept["deliveries"], kept["decode"] = deliveries, decode
+    return handle
+
+
 def handle_of(
     accepted: Accepted,
     deliveries: AcceptedDeliveries,
     decode: Callable[[Any], Any] | None = None,
 ) -> Handle[Any]:
     """The handle of a delivery; `decode` turns the JSON of its result into the handler's type."""
-    handle: Handle[Any] = Handle(**msgspec.structs.asdict(accepted))
-    # Not fields: a handle is encoded and shown like the confirmation that it is.
-    vars(handle).update(deliveries=deliveries, decode=decode)
-    return handle
+    return made_of(Handle, accepted, deliveries, decode)
