@@ -31,7 +31,7 @@ test-long: $(installed) browser
 	.venv/bin/pytest --numprocesses 4 --no-loadscope-reorder -m long
 
 # Programs of users, as their tools see them: clients in TypeScript, generated from the API's
-# description, and the types of handlers in pyright.
+# description, and the types of handlers and of `.sync` in pyright.
 clients: $(installed)
 	@command -v npm >/dev/null || { \
 		echo "make clients needs npm, with Node.js 20 or newer; install Node.js first" >&2; \
@@ -39,7 +39,7 @@ clients: $(installed)
 	}
 	@$(MAKE) --no-print-directory $(node)/pyright
 	.venv/bin/pytest -m clients tests/surfaces/remote/test_generated_clients.py \
-		tests/services/handlers/test_types.py
+		tests/services/handlers/test_types.py tests/services/sync/test_types.py
 
 # The documentation as a site, in site/.
 docs: $(installed)

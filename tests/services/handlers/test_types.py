@@ -1,15 +1,16 @@
 """A user's program with handlers, as type checkers see it."""
 
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.type_checkers import (
+    assert_mypy_refuses_only_wrong_lines,
+    assert_pyright_refuses_only_wrong_lines,
+)
+
 pytestmark = pytest.mark.requirement("P1")
 
-PYRIGHT = Path(sys.prefix) / "node" / "node_modules" / ".bin" / "pyright"
 
 PROGRAM = """
 from datetime import date
@@ -73,23 +74,9 @@ async def wrong() -> None:
 
 @pytest.mark.long
 def test_mypy_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Path) -> None:
-    mypy = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", "cache"]
-    assert_only_wrong_calls_are_refused(tmp_path, *mypy)
+    assert_mypy_refuses_only_wrong_lines(PROGRAM, tmp_path)
 
 
 @pytest.mark.clients
 def test_pyright_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Path) -> None:
-    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
-    assert_only_wrong_calls_are_refused(tmp_path, str(PYRIGHT), "--pythonpath", sys.executable)
-
-
-def assert_only_wrong_calls_are_refused(folder: Path, *command: str) -> None:
-    (folder / "program.py").write_text(PROGRAM)
-    done = subprocess.run(
-        [*command, "program.py"], cwd=folder, capture_output=True, text=True, check=False
-    )
-    refused = re.findall(r"program\.py:(\d+):(?:\d+ -)? error", done.stdout)
-    expected = {
-        number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# wrong")
-    }
-    assert set(map(int, refused)) == expected, done.stdout + done.stderr
+    assert_pyright_refuses_only_wrong_lines(PROGRAM, tmp_path)

@@ -1,13 +1,15 @@
 """A user's synchronous program, as type checkers see it."""
 
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.requirement("P2"), pytest.mark.long]
+from tests.support.type_checkers import (
+    assert_mypy_refuses_only_wrong_lines,
+    assert_pyright_refuses_only_wrong_lines,
+)
+
+pytestmark = pytest.mark.requirement("P2")
 
 PROGRAM = """
 from collections.abc import Iterator, Sequence
@@ -81,16 +83,11 @@ async def awaited() -> None:
 """
 
 
+@pytest.mark.long
 def test_mypy_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", tmp_path / "c",
-         program],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    found = {int(number) for number in re.findall(r"program\.py:(\d+): error", done.stdout)}
-    expected = {
-        number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# wrong")
-    }
-    assert found == expected, done.stdout + done.stderr
+    assert_mypy_refuses_only_wrong_lines(PROGRAM, tmp_path)
+
+
+@pytest.mark.clients
+def test_pyright_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Path) -> None:
+    assert_pyright_refuses_only_wrong_lines(PROGRAM, tmp_path)
