@@ -170,7 +170,9 @@ async def test_a_schedule_is_added_with_a_preview(tab: Tab, dashboard: Dashboard
     form = tab.dialog
     await form.get_by_label("Name").fill("from-the-page")
     await form.get_by_label("Rule", exact=True).fill("nonsense")
-    await expect(form.get_by_role("region", name="Preview")).to_contain_text("has 1 fields")
+    await expect(form.get_by_role("region", name="Preview")).to_contain_text("not understood")
+    await form.get_by_label("Rule", exact=True).fill("every day at 2:30am")
+    await expect(form.get_by_role("region", name="Preview")).to_contain_text("30 2 * * *")
     await form.get_by_label("Rule", exact=True).fill("30 2 * * *")
     await form.get_by_label("Time zone").fill("Europe/Oslo")
     await expect(form.get_by_role("region", name="Preview")).to_contain_text("02:30")

@@ -211,6 +211,7 @@ class RuleExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """What a rule means, what clock changes do to it, and when it is next."""
 
     rule: str
+    cron: Annotated[str | None, Meta(description="the cron expression that would be stored")]
     kind: str
     clock_changes: str
     next: list[UpcomingRun]

@@ -171,6 +171,24 @@ async def test_a_rule_is_explained(small_client: Client) -> None:
     assert "02:30" in document["rule"]
 
 
+@pytest.mark.requirement("L5")
+async def test_a_rule_in_words_is_explained_and_stored_as_cron(client: Client) -> None:
+    rule = {"cron": "every weekday at 9am", "tz": "Europe/Oslo"}
+    document = (await client.post("/v1/schedules/explain", json={"rule": rule})).json()
+    assert (document["cron"], document["rule"]) == (
+        "0 9 * * MON-FRI",
+        "at 09:00 on Monday to Friday, Europe/Oslo",
+    )
+    stored = (await client.put("/v1/schedules/said", json=SPEC | {"rule": rule})).json()
+    assert stored["rule"]["cron"] == "0 9 * * MON-FRI"
+    refused = await client.put(
+        "/v1/schedules/unsaid", json=SPEC | {"rule": {"cron": "when it rains"}}
+    )
+    assert refused.status_code == 422
+    assert "do you mean" in refused.text
+    assert (await client.get("/v1/schedules/unsaid")).status_code == 404
+
+
 async def test_a_name_may_have_any_characters(app: App, client: Client) -> None:
     for name in ("a/b", "ü & ?", "50% off"):
         path = f"/v1/schedules/{quote(name, safe='')}"

@@ -51,6 +51,29 @@ async def test_every_rule_can_be_given(
     assert (found["description"], found["next_at"]) == (words, next_at)
 
 
+@pytest.mark.requirement("L5")
+@pytest.mark.parametrize(
+    ("words", "understood", "rule"),
+    [
+        (
+            "every weekday at 9am",
+            "understood as 0 9 * * MON-FRI: at 09:00 on Monday to Friday, Europe/Oslo",
+            {"cron": "0 9 * * MON-FRI", "tz": "Europe/Oslo", "dst_gap": "run"},
+        ),
+        ("every 45 minutes", "understood as 2700s: every 45 minutes", {"every": "2700s"}),
+    ],
+)
+async def test_words_are_understood_before_they_are_stored(
+    home: Home, words: str, understood: str, rule: dict[str, str]
+) -> None:
+    await home.know("log")
+    added = home.duly("schedules", "add", "it", "log", "--cron", words, *OSLO, "--json")
+    assert understood in added.stderr
+    assert json.loads(added.stdout)["rule"] == rule
+    assert home.duly("schedules", "add", "it", "log", "--cron", "when it rains").returncode == 2
+    assert home.json("schedules", "show", "it")["rule"] == rule
+
+
 async def test_the_same_schedule_changes_nothing_and_another_rule_moves_it(home: Home) -> None:
     await home.know("log")
     added = [home.json("schedules", "add", "monday", "log", "1", *MONDAYS) for _ in range(2)]

@@ -24,6 +24,18 @@ def test_an_expression_is_explained_in_words_and_in_local_and_utc_moments(
         assert (local.hour, local.isoweekday()) == (9, 1)
 
 
+@pytest.mark.requirement("L5")
+def test_words_are_explained_as_cron_and_in_words(sqlite_home: Home) -> None:
+    found = sqlite_home.json("schedules", "explain", "every weekday at 9am", "--tz", "Asia/Tokyo")
+    assert (found["rule"], found["cron"]) == (
+        "at 09:00 on Monday to Friday, Asia/Tokyo",
+        "0 9 * * MON-FRI",
+    )
+    refused = sqlite_home.duly("schedules", "explain", "every wekday at 9am")
+    assert refused.returncode == 2
+    assert "'wekday' does not fit there; do you mean 'every weekday at 9am'?" in refused.stderr
+
+
 def test_it_needs_no_store(sqlite_home: Home) -> None:
     output = sqlite_home.ok("schedules", "explain", "@daily", "-n", "1")
     assert "at 00:00 every day, UTC" in output
@@ -43,7 +55,7 @@ def test_one_line_explains_clock_changes(
     sqlite_home: Home, expression: str, kind: str, message: str
 ) -> None:
     output = sqlite_home.ok("schedules", "explain", expression, "--tz", "Europe/Oslo")
-    lines = dict(line.split(maxsplit=1) for line in output.splitlines()[:3])
+    lines = dict(line.split(maxsplit=1) for line in output.split("\n\n")[0].splitlines())
     assert lines["kind"] == kind
     assert message in lines["clock_changes"]
 

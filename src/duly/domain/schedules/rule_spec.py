@@ -91,7 +91,11 @@ def explained(rule: Rule, upcoming: list[UpcomingRun]) -> RuleExplanation:
     """The rule in words, what clock changes do to it, and its next moments."""
     kind = _kind(rule)
     return RuleExplanation(
-        rule=rule.describe(), kind=kind, clock_changes=CLOCK_CHANGES[kind], next=upcoming
+        rule=rule.describe(),
+        cron=spec_of(rule).cron,
+        kind=kind,
+        clock_changes=CLOCK_CHANGES[kind],
+        next=upcoming,
     )
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, time, timedelta
 import msgspec
 
 from duly.domain.checks import LONGEST_WAIT, checked_moment
+from duly.domain.time import sentences
 from duly.domain.time.cron import normal
 from duly.domain.time.durations import duration
 from duly.domain.time.occurrences import Occurrence
@@ -34,12 +35,21 @@ CLOCK_TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
 def cron(expression: str, tz: str = "UTC", dst_gap: DstGap = "run") -> Cron | Every:
     """The times that a cron expression matches in a time zone.
 
+    It can be said in words: `every weekday at 9am`, `every 15 minutes`, `on the last day of the
+    month at 18:00`. Aliases such as `@daily` are allowed, and `@every 90s` for an interval.
+
     A time of day that the clock skips runs just after the gap, or not at all with
-    `dst_gap="skip"`. Aliases such as `@daily` are allowed, and `@every 90s` for an interval.
+    `dst_gap="skip"`.
     """
     if isinstance(expression, str) and expression.lower().split()[:1] == ["@every"]:
         checked_zone(tz)
         return every("".join(expression.lower().split()[1:]))
+    if isinstance(expression, str) and sentences.is_sentence(expression):
+        said = sentences.read(expression)
+        if isinstance(said, timedelta):
+            checked_zone(tz)
+            return every(said)
+        expression = said
     return Cron(normal(expression), tz, dst_gap)
 
 

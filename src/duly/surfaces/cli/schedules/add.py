@@ -8,9 +8,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.domain.deliveries.retry_texts import plan_from_text
-from duly.domain.schedules.rule_spec import rule_of
+from duly.domain.schedules.rule_spec import rule_of, spec_of
 from duly.domain.schedules.upcoming import upcoming_runs
 from duly.domain.time.rules import Rule
+from duly.domain.time.sentences import is_sentence
 from duly.records.schedule import CatchUp, DeclaredSchedule, Overlap, RuleSpec, UpcomingRun
 from duly.surfaces.cli.terminal.delivery_options import (
     Payload,
@@ -33,7 +34,9 @@ Text = str | None
 class When:
     """The rule: exactly one of the first four."""
 
-    cron: Annotated[Text, Parameter(help='As in "0 9 * * MON", @daily or "@every 90s".')] = None
+    cron: Annotated[
+        Text, Parameter(help='As in "0 9 * * MON", "every weekday at 9am" or @daily.')
+    ] = None
     every: Annotated[Text, Parameter(help="An interval, as in 15m or 1h30m.")] = None
     at: Annotated[
         Text, Parameter(help="Once: 2026-11-16T09:00 with --tz, or 2026-11-16T09:00+01:00.")
@@ -115,6 +118,9 @@ async def add(
     """
     rule, options = when.rule(), flags.options()
     content = content_of(payload)
+    if when.cron is not None and is_sentence(when.cron):
+        stored = spec_of(rule)
+        print_message(f"understood as {stored.cron or stored.every}: {rule.describe()}")
     async with backend(common, create=True) as app:
         declared = await app.schedules.declare(name, rule, target_of(target), content, **options)
     found = upcoming_runs(rule, [declared.next_at] if declared.next_at else [])

@@ -1,4 +1,4 @@
-"""`duly schedules explain`: the meaning of a cron expression; it needs no store."""
+"""`duly schedules explain`: the meaning of a rule; it needs no store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def explain(expression: str, /, *, tz: Tz = "UTC", count: Count = 5, json: Json 
     Parameters
     ----------
     expression
-        Five fields, or six with seconds first; or a form like @daily or "@every 90s".
+        Five fields, or six with seconds first; words, as in "every weekday at 9am"; or a form like
+        @daily or "@every 90s".
     """
     rule = cron(expression, tz)
     upcoming = upcoming_runs(rule, rule.preview(count, after=SystemClock().now()), tz)

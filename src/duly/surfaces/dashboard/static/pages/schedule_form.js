@@ -142,7 +142,9 @@ function preview(typed) {
       ${() => (problem.value ? html`<p class="field-error">${problem.value}</p>` : null)}
       ${() =>
         found.value && !problem.value
-          ? html`<p><b>${found.value.rule}</b></p>
+          ? html`<p>
+                <b>${found.value.rule}</b>${found.value.cron ? html` <code>${found.value.cron}</code>` : null}
+              </p>
               <ul>
                 ${found.value.next.map((each) => html`<li>${each.local.slice(0, 16).replace("T", " ")} <span class="dim">${absolute(each.at)}</span>${each.shifted ? html` <span class="warn">moved by a clock change</span>` : null}</li>`)}
               </ul>
