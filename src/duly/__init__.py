@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duly.domain.endpoints.signatures import SignatureRefused
     from duly.domain.endpoints.webhooks import webhook
     from duly.domain.schedules.schedule import DELIVERY_ID
-    from duly.domain.time.rules import at, cron, every, yearly
+    from duly.domain.time.rules import any_of, at, cron, every, yearly
     from duly.errors import (
         BadSetting,
         Busy,
@@ -64,6 +64,7 @@ __all__ = [
     "StoreUnavailable",
     "ValidationFailure",
     "__version__",
+    "any_of",
     "at",
     "cron",
     "delays",
@@ -88,7 +89,7 @@ HOMES = {
         *("DependencyFailure", "Fail", "Retry", "ValidationFailure"),
     ),
     "duly.domain.deliveries.retry": ("delays", "exponential"),
-    "duly.domain.time.rules": ("at", "cron", "every", "yearly"),
+    "duly.domain.time.rules": ("any_of", "at", "cron", "every", "yearly"),
     "duly.domain.schedules.schedule": ("DELIVERY_ID",),
     "duly.domain.endpoints.signatures": ("SignatureRefused",),
     "duly.domain.endpoints.webhooks": ("webhook",),

@@ -42,9 +42,11 @@ class Overlap(StrEnum):
 class RuleSpec(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A rule: exactly one of cron, every, at and yearly, and its details."""
+    """A rule: exactly one of cron, every, at, yearly and any_of, and its details."""
 
-    cron: Annotated[str, Meta(description="as in 0 9 * * MON, @daily or @every 90s")] | None = None
+    cron: (
+        Annotated[str, Meta(description="as in 0 9 * * MON, every weekday at 9am or @daily")] | None
+    ) = None
     every: Annotated[str, Meta(description="an interval, as in 15m or 1h30m")] | None = None
     at: Annotated[str, Meta(description="once: with an offset, or a wall time in tz")] | None = None
     yearly: Annotated[str, Meta(description="a day of every year, as in 12-24")] | None = None
@@ -53,6 +55,12 @@ class RuleSpec(
     dst_gap: Annotated[str, Meta(description="run or skip a time that is skipped")] | None = None
     feb29: Annotated[str, Meta(description="feb28, mar1 or skip")] | None = None
     anchor: Annotated[str, Meta(description="a moment that every counts from")] | None = None
+    any_of: Annotated[list[RuleSpec], Meta(description="rules of cron and every")] | None = None
+
+    @property
+    def zone(self) -> str | None:
+        """Its time zone, which all rules of `any_of` share."""
+        return self.tz or next((each.tz for each in self.any_of or [] if each.tz), None)
 
 
 class ScheduleKeywords(TypedDict, total=False):
@@ -211,7 +219,7 @@ class RuleExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """What a rule means, what clock changes do to it, and when it is next."""
 
     rule: str
-    cron: Annotated[str | None, Meta(description="the cron expression that would be stored")]
+    cron: Annotated[str | None, Meta(description="how it would be stored, if as cron")]
     kind: str
     clock_changes: str
     next: list[UpcomingRun]

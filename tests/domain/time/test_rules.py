@@ -18,6 +18,7 @@ from duly.domain.time.rules import (
     Occurrence,
     Rule,
     Yearly,
+    any_of,
     at,
     cron,
     decode_rule,
@@ -67,7 +68,14 @@ anniversaries = st.builds(
     st.sampled_from(ZONES),
     st.sampled_from(["feb28", "mar1", "skip"]),
 )
-rules = st.one_of(crons, intervals, wall_times, instants, anniversaries)
+combined = st.builds(
+    lambda zone, parts: any_of(*[cron(each, zone) for each in parts], every(7000)),
+    st.sampled_from(ZONES),
+    st.sets(
+        st.sampled_from(["0 9 * * *", "*/20 1-3 * * *", "30 2 * 3,10 0", "0 */9 1 * *"]), min_size=1
+    ),
+)
+rules = st.one_of(crons, intervals, wall_times, instants, anniversaries, combined)
 
 
 @given(rules)
@@ -75,7 +83,7 @@ def test_a_rule_is_the_same_after_it_was_stored(rule: Rule) -> None:
     stored = encode_rule(rule)
     assert decode_rule(stored) == rule
     assert encode_rule(decode_rule(stored)) == stored
-    assert json.loads(stored)["kind"] in ("cron", "every", "at", "yearly")
+    assert json.loads(stored)["kind"] in ("cron", "every", "at", "yearly", "any_of")
 
 
 @given(rules, moments)

@@ -181,6 +181,16 @@ async def test_a_rule_in_words_is_explained_and_stored_as_cron(client: Client) -
     )
     stored = (await client.put("/v1/schedules/said", json=SPEC | {"rule": rule})).json()
     assert stored["rule"]["cron"] == "0 9 * * MON-FRI"
+    several = {"any_of": [rule, {"cron": "30 17 * * SUN", "tz": "Europe/Oslo"}, {"every": "5h"}]}
+    document = (await client.post("/v1/schedules/explain", json={"rule": several})).json()
+    assert document["cron"] == "0 9 * * MON-FRI; 30 17 * * SUN; @every 18000s"
+    stored = (await client.put("/v1/schedules/several", json=SPEC | {"rule": several})).json()
+    assert [each.get("cron") for each in stored["rule"]["any_of"]][:2] == [
+        "0 9 * * MON-FRI",
+        "30 17 * * SUN",
+    ]
+    again = await client.put("/v1/schedules/several", json=SPEC | {"rule": stored["rule"]})
+    assert again.json()["change"] == "unchanged"
     refused = await client.put(
         "/v1/schedules/unsaid", json=SPEC | {"rule": {"cron": "when it rains"}}
     )

@@ -49,6 +49,24 @@ async def test_a_schedule_delivers_its_payload_at_every_moment_of_its_rule(app: 
     assert (second.change, second.version) == ("unchanged", 1)
 
 
+@pytest.mark.requirement("L6")
+async def test_a_schedule_of_several_rules_delivers_at_each_moment_once(
+    app: App, clock: VirtualClock
+) -> None:
+    recorder = Recorder(app)
+    several = duly.any_of(HOURLY, duly.cron("30 9 * * *"), duly.every("2h"))
+    await app.schedule("several", several, "work")
+    assert await run_until_idle(app, within=EIGHT + 2 * HOUR - START) == 4
+    assert [each[2] for each in recorder.seen] == [
+        EIGHT + passed for passed in (0 * HOUR, HOUR, 1.5 * HOUR, 2 * HOUR)
+    ]
+    assert (await app.schedules.get("several")).rule.any_of is not None
+    clock.advance(DAY)
+    assert await run_until_idle(app) == 1
+    # An hourly rule has 24 occurrences in a day, and this one has half past nine too.
+    assert recorder.seen[-1][3] == 24
+
+
 @pytest.mark.requirement("C3")
 async def test_a_handler_gets_its_lateness_and_the_number_of_merged_occurrences(
     app: App, clock: VirtualClock

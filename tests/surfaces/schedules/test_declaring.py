@@ -18,6 +18,11 @@ MONDAYS = ("--cron", "0 9 * * MON", *OSLO, *FROM_2040)
     ("rule", "words", "next_at"),
     [
         (MONDAYS, "at 09:00 on Monday, Europe/Oslo", "2040-01-02T08:00:00Z"),
+        (
+            (*MONDAYS, "--cron", "30 8 * * SUN"),
+            "at 09:00 on Monday, or at 08:30 on Sunday, Europe/Oslo",
+            "2040-01-01T07:30:00Z",
+        ),
         (("--cron", "@every 90s", *FROM_2040), "every 90 seconds", "2040-01-01T00:00:00Z"),
         (
             ("--every", "36h", "--anchor", "2039-12-31T06:00+01:00", *FROM_2040),
@@ -60,7 +65,7 @@ async def test_every_rule_can_be_given(
             "understood as 0 9 * * MON-FRI: at 09:00 on Monday to Friday, Europe/Oslo",
             {"cron": "0 9 * * MON-FRI", "tz": "Europe/Oslo", "dst_gap": "run"},
         ),
-        ("every 45 minutes", "understood as 2700s: every 45 minutes", {"every": "2700s"}),
+        ("every 45 minutes", "understood as @every 2700s: every 45 minutes", {"every": "2700s"}),
     ],
 )
 async def test_words_are_understood_before_they_are_stored(

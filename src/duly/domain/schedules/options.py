@@ -16,7 +16,8 @@ from duly.domain.deliveries.retry import decode, encode, encode_checked
 from duly.domain.schedules.schedule import LARGEST_CAP, Contents, ScheduleTiming, StoredSchedule
 from duly.domain.streams.policy import checked_own_stream
 from duly.domain.time.durations import duration
-from duly.domain.time.rules import At, Cron, Every, Rule, Yearly
+from duly.domain.time.occurrences import AnyRule
+from duly.domain.time.rules import Rule
 from duly.errors import InvalidInput
 from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import CatchUp, Overlap, ScheduleOptions, Span
@@ -42,11 +43,8 @@ def checked_options(given: Mapping[str, Any]) -> ScheduleOptions:
 
 def timing(rule: Rule, options: ScheduleOptions) -> ScheduleTiming:
     """The timing of a schedule with checked options."""
-    if not isinstance(rule, Cron | Every | At | Yearly):
-        raise InvalidInput(
-            "rule",
-            f"{rule!r} is no rule; make one with duly.cron, duly.every, duly.at or duly.yearly",
-        )
+    if not isinstance(rule, AnyRule):
+        raise InvalidInput("rule", f"{rule!r} is no rule; make one with duly.cron or duly.every")
     return ScheduleTiming(rule=rule, **_stored(options, ScheduleTiming))
 
 

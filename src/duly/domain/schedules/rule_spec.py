@@ -12,7 +12,7 @@ import msgspec
 from duly.domain.time import rules
 from duly.domain.time.cron import pattern
 from duly.domain.time.offsets import EPOCH
-from duly.domain.time.rules import At, Cron, Every, Rule, Yearly
+from duly.domain.time.rules import AnyOf, At, Cron, Every, Rule, Yearly
 from duly.errors import InvalidInput
 from duly.records.schedule import RuleExplanation, RuleSpec, UpcomingRun
 
@@ -26,6 +26,7 @@ CLOCK_CHANGES = {
     "wall time": "a time that the clock skips moves forward by the length of the gap; one that "
     "comes twice runs the first time",
     "instant": "it is one instant, which clock changes do not move",
+    "several": "each of its rules goes by its own kind",
 }
 DAY_OF_YEAR = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
 
@@ -37,11 +38,16 @@ def _yearly(day: str, **more: Any) -> Rule:
     return rules.yearly(int(found[1]), int(found[2]), **more)
 
 
+def _any_of(specs: list[RuleSpec]) -> Rule:
+    return rules.any_of(*map(rule_of, specs))  # type: ignore[arg-type]  # it checks them
+
+
 RULES: dict[str, tuple[Callable[..., Rule], set[str]]] = {
     "cron": (rules.cron, {"tz", "dst_gap"}),
     "every": (rules.every, {"anchor"}),
     "at": (rules.at, {"tz"}),
     "yearly": (_yearly, {"time", "tz", "feb29"}),
+    "any_of": (_any_of, set()),
 }
 """How each rule is made, and which other flags it takes."""
 
@@ -55,7 +61,7 @@ def rule_of(spec: RuleSpec, mark: str = "") -> Rule:
     given = {name: value for name, value in named.items() if value is not None}
     kinds = [name for name in RULES if name in given]
     if len(kinds) != 1:
-        names = [f"{mark}{name}" for name in RULES]
+        names = [f"{mark}{name}" for name in RULES if not (mark and name == "any_of")]
         one_of = f"{', '.join(names[:-1])} and {names[-1]}"
         raise InvalidInput("rule", f"give exactly one of {one_of}")
     make, takes = RULES[kinds[0]]
@@ -77,8 +83,23 @@ def spec_of(rule: Rule) -> RuleSpec:
         case Yearly():
             day, time = f"{rule.month}-{rule.day}", rule.time.isoformat()
             return RuleSpec(yearly=day, time=time, tz=rule.tz, feb29=rule.feb29)
+        case AnyOf():
+            return RuleSpec(any_of=[spec_of(each) for each in rule.rules])
         case _:
             assert_never(rule)
+
+
+def as_cron(rule: Rule) -> str | None:
+    """Its cron expressions, if it consists of such and of intervals."""
+    match rule:
+        case Cron():
+            return rule.expression
+        case Every() if rule.anchor == EPOCH:
+            return f"@every {_exactly(rule.interval)}"
+        case AnyOf():
+            parts = [as_cron(each) for each in rule.rules]
+            return None if None in parts else "; ".join(filter(None, parts))
+    return None
 
 
 def _exactly(interval: timedelta) -> str:
@@ -92,7 +113,7 @@ def explained(rule: Rule, upcoming: list[UpcomingRun]) -> RuleExplanation:
     kind = _kind(rule)
     return RuleExplanation(
         rule=rule.describe(),
-        cron=spec_of(rule).cron,
+        cron=as_cron(rule),
         kind=kind,
         clock_changes=CLOCK_CHANGES[kind],
         next=upcoming,
@@ -111,5 +132,8 @@ def _kind(rule: Rule) -> str:
             if not pattern(rule.expression).fields.is_fixed:
                 return "wildcard"
             return "fixed-time" if rule.dst_gap == "run" else "fixed-time, gaps dropped"
+        case AnyOf():
+            kinds = {_kind(each) for each in rule.rules}
+            return kinds.pop() if len(kinds) == 1 else "several"
         case _:
             assert_never(rule)

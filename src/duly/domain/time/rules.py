@@ -1,7 +1,7 @@
 """The rules of schedules: their constructors, and their encoding for the store.
 
-`cron`, `every`, `at` and `yearly` check their input and name the wrong field. A stored rule that a
-newer version wrote is refused as unreadable.
+`cron`, `every`, `at`, `yearly` and `any_of` check their input and name the wrong field. A stored
+rule that a newer version wrote is refused as unreadable.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 
 from duly.domain.checks import LONGEST_WAIT, checked_moment
 from duly.domain.time import sentences
+from duly.domain.time.combinations import AnyOf
 from duly.domain.time.cron import normal
 from duly.domain.time.durations import duration
 from duly.domain.time.occurrences import Occurrence
@@ -23,16 +24,16 @@ from duly.domain.time.zones import checked_zone
 from duly.errors import InvalidInput, UnreadableRule, quoted
 
 __all__ = [
-    "At", "Cron", "Every", "Occurrence", "Rule", "Yearly",
-    "at", "cron", "decode_rule", "encode_rule", "every", "yearly",
+    "AnyOf", "At", "Cron", "Every", "Occurrence", "Rule", "Yearly",
+    "any_of", "at", "cron", "decode_rule", "encode_rule", "every", "yearly",
 ]  # fmt: skip
 
-Rule = Cron | Every | At | Yearly
+Rule = Cron | Every | At | Yearly | AnyOf
 
 CLOCK_TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
 
 
-def cron(expression: str, tz: str = "UTC", dst_gap: DstGap = "run") -> Cron | Every:
+def cron(expression: str, tz: str = "UTC", dst_gap: DstGap = "run") -> Cron | Every | AnyOf:
     """The times that a cron expression matches in a time zone.
 
     It can be said in words: `every weekday at 9am`, `every 15 minutes`, `on the last day of the
@@ -45,12 +46,17 @@ def cron(expression: str, tz: str = "UTC", dst_gap: DstGap = "run") -> Cron | Ev
         checked_zone(tz)
         return every("".join(expression.lower().split()[1:]))
     if isinstance(expression, str) and sentences.is_sentence(expression):
-        said = sentences.read(expression)
-        if isinstance(said, timedelta):
-            checked_zone(tz)
-            return every(said)
-        expression = said
+        return _said(expression, tz, dst_gap)
     return Cron(normal(expression), tz, dst_gap)
+
+
+def _said(sentence: str, tz: str, dst_gap: DstGap) -> Cron | Every | AnyOf:
+    checked_zone(tz)
+    found = [
+        every(each) if isinstance(each, timedelta) else Cron(normal(each), tz, dst_gap)
+        for each in sentences.read(sentence)
+    ]
+    return found[0] if len(found) == 1 else any_of(*found)
 
 
 def every(interval: timedelta | float | str, anchor: datetime | str | None = None) -> Every:
@@ -81,6 +87,15 @@ def yearly(
     (`skip`).
     """
     return Yearly(month, day, _time(time), tz, feb29)
+
+
+def any_of(*rules: Cron | Every | AnyOf) -> AnyOf:
+    """The moments of several rules of `cron` and `every`; a common one comes once."""
+    return AnyOf(
+        tuple(
+            part for each in rules for part in (each.rules if isinstance(each, AnyOf) else (each,))
+        )
+    )
 
 
 def _interval(value: timedelta | float | str) -> timedelta:

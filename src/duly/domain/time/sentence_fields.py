@@ -1,4 +1,4 @@
-"""The cron expression of what a sentence says."""
+"""The cron expressions of what a sentence says."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SIZES = {"second": 1, "minute": 60, "hour": 3600}
 WHOLE = {"second": 60, "minute": 60, "hour": 24}
 
 
-def expressed(said: Said) -> str | timedelta:
-    """The cron expression, or the interval if no expression has it."""
+def expressed(said: Said) -> Sequence[str | timedelta]:
+    """The cron expressions, mostly one, or the interval if none has it."""
     if said.times is None and said.numbers is None:
         raise Unclear("it names no time of day, as in `at 9am`, and no interval")
     if said.times is not None and said.numbers is not None:
@@ -29,13 +29,9 @@ def expressed(said: Said) -> str | timedelta:
             raise Unclear("`from` and `to` need an interval, as in `every 15 minutes`")
         if said.days is None and said.period is None and said.count is None:
             raise Unclear("it does not say on which days, as in `every day`")
-        clock = _clock_fields(said.times)
-    else:
-        found = _interval_fields(said)
-        if isinstance(found, timedelta):
-            return found
-        clock = found
-    return _joined(clock, said)
+        return [_joined(each, said) for each in _clock_fields(said.times)]
+    found = _interval_fields(said)
+    return [found if isinstance(found, timedelta) else _joined(found, said)]
 
 
 def _check_period(said: Said) -> None:
@@ -58,17 +54,18 @@ def _check_period(said: Said) -> None:
         raise Unclear(f"it says every {said.period}: {remedy[said.period]}")
 
 
-def _clock_fields(times: list[time]) -> list[str]:
-    """Second, minute and hour; Unclear if no expression matches just these times."""
-    hours, minutes, seconds = (
-        sorted({getattr(each, unit) for each in times}) for unit in ("hour", "minute", "second")
-    )
+def _clock_fields(times: list[time]) -> list[list[str]]:
+    """Second, minute and hour, of one expression for each minute that is named."""
     if len(set(times)) < len(times):
         raise Unclear("it names a time of day twice")
-    if len(hours) * len(minutes) * len(seconds) != len(times):
-        named = " and ".join(of_time(each) for each in sorted(times))
-        raise Unclear(f"no cron expression has just {named}; make a schedule for each")
-    return [",".join(map(str, each)) for each in (seconds, minutes, hours)]
+    hours: dict[tuple[int, ...], list[str]] = {}
+    for each in sorted(times):
+        hours.setdefault((each.second, each.minute), []).append(str(each.hour))
+    # Minutes with the same hours fit into one expression.
+    minutes: dict[tuple[int, str], list[str]] = {}
+    for (second, minute), found in hours.items():
+        minutes.setdefault((second, ",".join(found)), []).append(str(minute))
+    return [[str(second), ",".join(each), hour] for (second, hour), each in minutes.items()]
 
 
 def _interval_fields(said: Said) -> list[str] | timedelta:

@@ -1,13 +1,14 @@
 """Rules said in English: "every weekday at 9am", "at 09:00 on the last day of the month".
 
-A sentence is a series of phrases in any order: when on a day, on which days, in which months. Every
-description that duly gives of a cron expression is such a sentence.
+A sentence is a series of phrases in any order: when on a day, on which days, in which months.
+Several are joined by `, or`. Every description that duly gives of a cron expression is such a
+sentence.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 
@@ -18,6 +19,7 @@ from duly.domain.time.sentence_parts import MEANINGS, Said, Unclear
 from duly.errors import InvalidInput, quoted
 
 LONGEST_SENTENCE = 1000
+OR = re.compile(r"\s*,\s*or\s+", re.IGNORECASE)
 SAME = {
     r"\b([ap])\.m\b\.?": r"\1m",
     r"(?<=\d) (?=[ap]m\b)": "",
@@ -70,14 +72,14 @@ def is_sentence(text: str) -> bool:
     return not all(re.fullmatch(r"[\d,/-]+", each) for each in text.split()[:2])
 
 
-def read(sentence: str) -> str | timedelta:
-    """The cron expression of a sentence, or the interval if no expression says it."""
+def read(sentence: str) -> list[str | timedelta]:
+    """The cron expressions, and intervals that no expression says, of which a sentence consists."""
     if len(sentence) > LONGEST_SENTENCE:
         raise InvalidInput("expression", f"it is longer than {LONGEST_SENTENCE} characters")
     if not sentence.isascii():
         raise InvalidInput("expression", f"{quoted(sentence)} is not in plain English letters")
     try:
-        return _understood(sentence)
+        return [found for each in OR.split(sentence) for found in _understood(each)]
     except Unclear as problem:
         raise InvalidInput(
             "expression",
@@ -86,7 +88,7 @@ def read(sentence: str) -> str | timedelta:
         ) from None
 
 
-def _understood(sentence: str) -> str | timedelta:
+def _understood(sentence: str) -> Sequence[str | timedelta]:
     said = Said()
     for kind, found in phrases_of(sentence):
         if getattr(said, kind) is not None:

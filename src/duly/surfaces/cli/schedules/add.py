@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.domain.deliveries.retry_texts import plan_from_text
-from duly.domain.schedules.rule_spec import rule_of, spec_of
+from duly.domain.schedules.rule_spec import as_cron, rule_of
 from duly.domain.schedules.upcoming import upcoming_runs
 from duly.domain.time.rules import Rule
 from duly.domain.time.sentences import is_sentence
@@ -32,11 +32,16 @@ Text = str | None
 @Parameter(name="*")
 @dataclass(frozen=True)
 class When:
-    """The rule: exactly one of the first four."""
+    """The rule: exactly one of the first four; --cron may be given several times."""
 
     cron: Annotated[
-        Text, Parameter(help='As in "0 9 * * MON", "every weekday at 9am" or @daily.')
-    ] = None
+        tuple[str, ...],
+        Parameter(
+            help='As in "0 9 * * MON", "every weekday at 9am" or @daily.',
+            negative=(),
+            show_default=False,
+        ),
+    ] = ()
     every: Annotated[Text, Parameter(help="An interval, as in 15m or 1h30m.")] = None
     at: Annotated[
         Text, Parameter(help="Once: 2026-11-16T09:00 with --tz, or 2026-11-16T09:00+01:00.")
@@ -54,7 +59,13 @@ class When:
 
     def rule(self) -> Rule:
         """The rule; InvalidInput if it is none or more than one."""
-        return rule_of(RuleSpec(**asdict(self)), mark="--")
+        given = asdict(self) | {"cron": self.cron[0] if self.cron else None}
+        first = RuleSpec(**given)
+        if len(self.cron) < 2:
+            return rule_of(first, mark="--")
+        rule_of(first, mark="--")  # refuses what says nothing beside --cron
+        specs = [RuleSpec(**given | {"cron": each}) for each in self.cron]
+        return rule_of(RuleSpec(any_of=specs), mark="--")
 
 
 @Parameter(name="*")
@@ -118,9 +129,8 @@ async def add(
     """
     rule, options = when.rule(), flags.options()
     content = content_of(payload)
-    if when.cron is not None and is_sentence(when.cron):
-        stored = spec_of(rule)
-        print_message(f"understood as {stored.cron or stored.every}: {rule.describe()}")
+    if any(map(is_sentence, when.cron)):
+        print_message(f"understood as {as_cron(rule)}: {rule.describe()}")
     async with backend(common, create=True) as app:
         declared = await app.schedules.declare(name, rule, target_of(target), content, **options)
     found = upcoming_runs(rule, [declared.next_at] if declared.next_at else [])
@@ -131,14 +141,14 @@ async def add(
 def _text(declared: DeclaredSchedule, found: list[UpcomingRun]) -> str:
     shown = {name: getattr(declared, name) for name in ("name", "change", "state")}
     shown |= {"rule": declared.description, "next": found[0].at if found else "none"}
-    shown["local"] = local(found[0], declared.rule.tz) if found else None
+    shown["local"] = local(found[0], declared.rule.zone) if found else None
     return facts(shown)
 
 
 def _print_surprises(declared: DeclaredSchedule, found: list[UpcomingRun]) -> None:
     """Point out a moved time, or one that has passed."""
     if found and found[0].shifted:
-        zone, shown = declared.rule.tz, found[0].local
+        zone, shown = declared.rule.zone, found[0].local
         print_message(f"the clock in {zone} skips this time; it was moved to {shown:%H:%M}")
     if declared.change == "created" and declared.rule.at and declared.runs and not found:
         print_message("its moment has passed, so it is due now")

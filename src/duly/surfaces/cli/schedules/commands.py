@@ -107,7 +107,7 @@ async def preview(name: str, /, *, count: Count = 5, common: Common = COMMON) ->
         schedule = await app.schedules.get(name)
         found = await app.schedules.preview(name, count)
     _warn_if_paused(schedule)
-    answer(common.json, items(found), lambda: listed(found, schedule.rule.tz))
+    answer(common.json, items(found), lambda: listed(found, schedule.rule.zone))
 
 
 commands.command(explain)
@@ -138,4 +138,6 @@ def shown(schedule: Schedule, upcoming: Sequence[UpcomingRun]) -> str:
         **({} if schedule.jitter else {"jitter": None}),
     }
     found = {name: special[name] if name in special else getattr(schedule, name) for name in SHOWN}
-    return "\n\n".join([facts(found), *([listed(upcoming, schedule.rule.tz)] if upcoming else [])])
+    return "\n\n".join(
+        [facts(found), *([listed(upcoming, schedule.rule.zone)] if upcoming else [])]
+    )

@@ -168,7 +168,7 @@ async def explain(app: Namespace, body: Explain) -> RuleExplanation:
     """Explain a rule, with its next moments; nothing is stored."""
     rule = rule_of(body.rule)
     found = rule.preview(body.n, after=app.clock.now())
-    return explained(rule, upcoming_runs(rule, found, body.rule.tz))
+    return explained(rule, upcoming_runs(rule, found, body.rule.zone))
 
 
 async def _declared(declaring: Awaitable[DeclaredSchedule]) -> Answer[DeclaredSchedule]:

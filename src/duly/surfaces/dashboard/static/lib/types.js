@@ -18,7 +18,7 @@
 /** @typedef {Delivery & { endpoint: { name: string, url: string | null } | null, waits: string | null, attempts_allowed: number | null, result: unknown, attempts: Attempt[], steps: Step[], transitions: Transition[] }} DeliveryDetail */
 /** @typedef {{ name: string, state: string, description: string | null, target: string | null, next_at: string | null, last_fired_at: string | null, runs: number | null, merged: number | null, skipped: number | null, problem: string | null }} ScheduleSummary */
 /** @typedef {{ name: string, declared_in: string, program: string, left_at: string, target: string, next_at: string | null }} OrphanedSchedule */
-/** @typedef {{ cron?: string, every?: string, at?: string, yearly?: string, time?: string, tz?: string, dst_gap?: string, feb29?: string, anchor?: string }} RuleSpec */
+/** @typedef {{ cron?: string, every?: string, at?: string, yearly?: string, time?: string, tz?: string, dst_gap?: string, feb29?: string, anchor?: string, any_of?: RuleSpec[] }} RuleSpec */
 /** @typedef {ScheduleSummary & { version: number, rule: RuleSpec, url: string | null, payload: unknown, catch_up: string, overlap: string, window: number | null, cap: number, start: string | null, end: string | null, max_runs: number | null, jitter: number, expires_after: number | null, priority: number, stream: string | null, tags: string[], paused_at: string | null, pause_reason: string | null, declared_in: string | null, created_at: string, updated_at: string }} Schedule */
 /** @typedef {{ at: string, local: string, shifted: boolean }} UpcomingRun */
 /** @typedef {{ rule: string, cron: string | null, kind: string, clock_changes: string, next: UpcomingRun[] }} RuleExplanation */

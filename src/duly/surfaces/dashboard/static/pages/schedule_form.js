@@ -19,16 +19,32 @@ const KINDS = /** @type {[string, string][]} */ ([
   ["every", "interval: 15m"],
   ["at", "once: 2027-01-01T09:00"],
   ["yearly", "every year: 12-24"],
+  ["any_of", "several: 0 9 * * MON; 30 17 * * FRI"],
 ]);
 
 /** The typed rule; one of the same kind keeps what the form does not show. @param {Record<string, string>} values @param {RuleSpec} [known] @returns {RuleSpec} */
 function ruleOf(values, known) {
+  if (values.kind === "any_of") return { any_of: partsOf(values, known) };
   const kept = known && values.kind in known ? known : {};
   const rule = /** @type {Record<string, string>} */ ({ ...kept, [values.kind]: values.rule.trim() });
   if (values.kind !== "every" && values.tz) rule.tz = values.tz;
   if (values.kind === "yearly" && values.time) rule.time = values.time;
   return rule;
 }
+
+/** Several typed expressions; one that was there keeps what the form does not show. @param {Record<string, string>} values @param {RuleSpec} [known] @returns {RuleSpec[]} */
+const partsOf = (values, known) =>
+  values.rule
+    .split(";")
+    .map((each) => each.trim())
+    .filter(Boolean)
+    .map((typed) => {
+      const part = known?.any_of?.find((each) => textOf(each) === typed);
+      return part?.every ? part : { ...part, cron: typed, tz: values.tz || "UTC" };
+    });
+
+/** A part of `any_of` as it is typed. @param {RuleSpec} part */
+const textOf = (part) => part.cron ?? `@every ${part.every}`;
 
 /** @param {string} typed */
 function targetOf(typed) {
@@ -44,6 +60,7 @@ export const edit = (known, payload, load) => declare(known, payload, load);
 
 /** @param {Schedule | null} known @param {string} payload @param {() => Promise<void>} load */
 function declare(known, payload, load) {
+  /** @type {RuleSpec} */
   const rule = known?.rule ?? { cron: "0 9 * * MON", tz: Intl.DateTimeFormat().resolvedOptions().timeZone };
   const [kind] = KINDS.map(([each]) => each).filter((each) => each in rule);
   formDialog({
@@ -56,10 +73,10 @@ function declare(known, payload, load) {
       {
         name: "rule",
         label: "Rule",
-        value: /** @type {Record<string, string>} */ (rule)[kind],
+        value: rule.any_of?.map(textOf).join("; ") ?? /** @type {Record<string, string>} */ (rule)[kind],
         required: true,
       },
-      { name: "tz", label: "Time zone", value: rule.tz ?? "UTC" },
+      { name: "tz", label: "Time zone", value: rule.tz ?? rule.any_of?.find((each) => each.tz)?.tz ?? "UTC" },
       { name: "time", label: "Time of day, for a day of the year", value: rule.time ?? "09:00" },
       {
         name: "target",
