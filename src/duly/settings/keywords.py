@@ -18,6 +18,7 @@ class Keywords(TypedDict, total=False):
     role: str | None
     processes: int | None
     log_level: str | None
+    mcp: bool | None
     loopback_open: bool | None
     allowed_hosts: str | None
     cors_origins: str | None

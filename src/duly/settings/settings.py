@@ -99,6 +99,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "for each completed delivery",
         ),
     ] = "info"
+    mcp: Annotated[
+        bool,
+        Meta(description="`duly serve` offers tools to MCP clients at /mcp; needs the extra mcp"),
+    ] = False
     loopback_open: Annotated[
         bool, Meta(description="callers on this machine need no key while it listens on loopback")
     ] = True

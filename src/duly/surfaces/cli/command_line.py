@@ -27,6 +27,7 @@ COMMANDS = {
     "top": "top.command:top",
     "late": "workers:late",
     "stuck": "workers:stuck",
+    "mcp": "mcp:mcp",
     "audit": "access.audit:audit",
     "keys": "access.keys:commands",
     "migrate": "server.migrate:commands",

@@ -30,6 +30,7 @@ from duly.surfaces.http.protocol.turns import Turns
 from duly.surfaces.http.schedules import orphans
 from duly.surfaces.http.schedules import routes as schedules
 from duly.surfaces.http.site import Site
+from duly.surfaces.mcp.extra import require_extra
 
 BESIDE_PAYLOAD = 65_536
 """Bytes that a body may have besides a payload."""
@@ -57,6 +58,7 @@ def site(app: App, health: ProcessHealth, shared_metrics: SharedMetrics | None =
         metrics_route(app, health.engine, shared_metrics),
         *doc_routes(document, None if _has_root(own, others) else welcome_route(own)),
         *dashboard_routes(),
+        *_mcp_routes(app),
     ]
     return Site(
         [*beside, *described], others, authenticator, shared_by(app, authenticator),
@@ -85,6 +87,16 @@ def shared_by(app: App, authenticator: Authenticator) -> Shared:
         app.settings.payload_limit + BESIDE_PAYLOAD,
         authenticator.still_admits,
     )
+
+
+def _mcp_routes(app: App) -> list[Route]:
+    if not app.settings.mcp:
+        return []
+    require_extra()
+    # Imported here: an optional dependency.
+    from duly.surfaces.http.mcp import MCP
+
+    return [MCP]
 
 
 def _mounted(given: Any) -> BaseRoute:

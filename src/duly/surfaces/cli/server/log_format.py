@@ -14,7 +14,7 @@ import msgspec
 
 from duly.safe_text import safe_json, visible
 
-QUIET = ("uvicorn.error", "asyncio")
+QUIET = ("uvicorn.error", "asyncio", "mcp")
 PLAIN, FAINT = "\x1b[0m", "\x1b[2m"
 COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[1;31m"}
 

@@ -63,6 +63,10 @@ Demo = Annotated[
     bool,
     Parameter(negative=(), help="Add sample traffic; `duly demo --remove` removes it."),
 ]
+Mcp = Annotated[
+    bool | None,
+    Parameter(negative=(), help="Offer tools to Model Context Protocol clients at /mcp."),
+]
 WORKING = "worker,planner"
 EXIT_SECONDS = 2.0
 SAMPLE = '{"hello": "world"}'
@@ -104,6 +108,7 @@ def serve(
     host: Host = None,
     port: Port = None,
     role: Roles = None,
+    mcp: Mcp = None,
     wait: Wait = False,
     demo: Demo = False,
     flags: Work = WORK,
@@ -117,7 +122,7 @@ def serve(
     app
         Where your App is; without it only the built-in handler `log` runs.
     """
-    given = asdict(flags) | {"host": host, "port": port, "role": role}
+    given = asdict(flags) | {"host": host, "port": port, "role": role, "mcp": mcp}
     return _run(Start(app, _for_demo(given) if demo else given, wait, demo))
 
 

@@ -1,0 +1,37 @@
+"""`duly mcp`: tools for a Model Context Protocol client that starts this command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from duly.surfaces.cli.terminal.flags import COMMON, Common, backend, server_settings
+from duly.surfaces.mcp.extra import require_extra
+
+REFUSAL = "this changes something; start `duly mcp` with --operate to allow it"
+Operate = Annotated[
+    bool, Parameter(negative=(), help="Offer the tools that retry, trigger, pause and resume too.")
+]
+
+
+async def mcp(*, operate: Operate = False, common: Common = COMMON) -> None:
+    """Serve tools to a Model Context Protocol client over stdin and stdout.
+
+    Without --operate they only read. Through a server with a key, the scope of the key decides.
+    """
+    require_extra()
+    # Imported here: an optional dependency.
+    from mcp.server.stdio import stdio_server
+
+    from duly.surfaces.mcp.server import tool_server
+
+    refusal = None if operate or _has_key(common) else REFUSAL
+    async with backend(common) as app, stdio_server() as (incoming, outgoing):
+        server = tool_server(app, refusal)
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def _has_key(common: Common) -> bool:
+    settings = server_settings(common)
+    return settings is not None and bool(settings.key)
