@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from duly.signals import listen_for_signals
 from duly.surfaces.cli.terminal.flags import COMMON, Common, backend, server_settings
 from duly.surfaces.mcp.extra import require_extra
+from duly.system import end_now
 
 REFUSAL = "this changes something; start `duly mcp` with --operate to allow it"
 Operate = Annotated[
@@ -27,9 +30,11 @@ async def mcp(*, operate: Operate = False, common: Common = COMMON) -> None:
     from duly.surfaces.mcp.server import tool_server
 
     refusal = None if operate or _has_key(common) else REFUSAL
-    async with backend(common) as app, stdio_server() as (incoming, outgoing):
-        server = tool_server(app, refusal)
-        await server.run(incoming, outgoing, server.create_initialization_options())
+    # A thread waits for stdin, and only the end of the process ends that.
+    with listen_for_signals(partial(end_now, 0)):
+        async with backend(common) as app, stdio_server() as (incoming, outgoing):
+            server = tool_server(app, refusal)
+            await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 def _has_key(common: Common) -> bool:

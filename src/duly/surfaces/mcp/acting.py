@@ -17,7 +17,7 @@ from duly.surfaces.mcp.arguments import (
     ResumeSchedule,
     RetryDeadLetters,
 )
-from duly.surfaces.mcp.results import without_payload
+from duly.surfaces.mcp.results import without_credentials, without_payload
 from duly.surfaces.mcp.tool import Backend, act
 
 MOST_RETRIED = 1000
@@ -73,13 +73,13 @@ async def resume_schedule(app: Backend, given: ResumeSchedule) -> Schedule:
 @act
 async def pause_endpoint(app: Backend, given: Pause) -> Endpoint:
     """Send nothing to an endpoint until it is resumed; its deliveries wait."""
-    return await app.endpoints.pause(given.name, given.reason)
+    return without_credentials(await app.endpoints.pause(given.name, given.reason))
 
 
 @act
 async def resume_endpoint(app: Backend, given: OneName) -> Endpoint:
     """Send to a paused or disabled endpoint again."""
-    return await app.endpoints.resume(given.name)
+    return without_credentials(await app.endpoints.resume(given.name))
 
 
 @act

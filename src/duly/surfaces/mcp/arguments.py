@@ -121,6 +121,6 @@ class ResumeSchedule(OneName, frozen=True, kw_only=True):
 class ExplainRule(Arguments, frozen=True, kw_only=True):
     """A cron expression to explain."""
 
-    cron: Annotated[str, Meta(description="as in 0 9 * * MON, @daily or @every 90s")]
+    expression: Annotated[str, Meta(description="as in 0 9 * * MON, @daily or @every 90s")]
     tz: Annotated[str, Meta(description="the time zone, as in Europe/Oslo")] = "UTC"
     moments: Annotated[int, Meta(ge=1, le=MOST, description="how many next moments")] = 5

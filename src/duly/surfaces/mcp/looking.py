@@ -39,6 +39,7 @@ from duly.surfaces.mcp.results import (
     ShownSchedule,
     page_by_name,
     recent,
+    without_credentials,
     without_payload,
 )
 from duly.surfaces.mcp.tool import Backend, look
@@ -73,10 +74,11 @@ async def explain_delivery(app: Backend, given: OneDelivery) -> ExplainedPlace:
     """Why a delivery is in its state: what it waits for, its last attempt, stream and endpoint."""
     found = await app.deliveries.detail(given.id)
     place = None if found.endpoint is None else found.endpoint.name
+    endpoint = await _found(app.endpoints.get, place)
     return ExplainedPlace(
         delivery=recent(found, 1, payload=False),
         stream=await _found(app.streams.get, found.stream),
-        endpoint=await _found(app.endpoints.get, place),
+        endpoint=None if endpoint is None else without_credentials(endpoint),
     )
 
 
@@ -128,7 +130,7 @@ async def show_schedule(app: Backend, given: ShowSchedule) -> ShownSchedule:
 @look
 async def explain_rule(app: Backend, given: ExplainRule) -> RuleExplanation:
     """Explain a cron expression: its meaning, what clock changes do to it, its next moments."""
-    rule = cron(given.cron, given.tz)
+    rule = cron(given.expression, given.tz)
     moments = rule.preview(given.moments, after=app.clock.now())
     return explained(rule, upcoming_runs(rule, moments, given.tz))
 
@@ -156,7 +158,7 @@ async def list_endpoints(app: Backend, given: ListByName) -> Page[Endpoint]:
 @look
 async def show_endpoint(app: Backend, given: OneName) -> Endpoint:
     """Show one endpoint: its state and circuit, and how many deliveries wait for it."""
-    return await app.endpoints.get(given.name)
+    return without_credentials(await app.endpoints.get(given.name))
 
 
 async def _found(get: Callable[[str], Awaitable[Record]], name: str | None) -> Record | None:

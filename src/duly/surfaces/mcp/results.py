@@ -14,7 +14,7 @@ from duly.records.endpoint import Endpoint
 from duly.records.page import Page
 from duly.records.schedule import Schedule, UpcomingRun
 from duly.records.stream import Stream
-from duly.safe_text import safe_json
+from duly.safe_text import safe_json, shown_url
 
 MOST_BYTES = 100_000
 """The size of the largest result: a client gives all of it to its model."""
@@ -61,6 +61,11 @@ def text_of(result: object) -> str:
 def without_payload(record: Record) -> Record:
     """A delivery or a schedule without its payload."""
     return msgspec.structs.replace(record, payload_json=UNSET)
+
+
+def without_credentials(found: Endpoint) -> Endpoint:
+    """An endpoint without the query values of its URL, which the record of one endpoint has."""
+    return msgspec.structs.replace(found, url=shown_url(found.url))
 
 
 def recent(detail: DeliveryDetail, attempts: int, *, payload: bool) -> DeliveryDetail:
