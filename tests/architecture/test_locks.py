@@ -22,7 +22,11 @@ def declared() -> dict[str, list[Requirement]]:
     deploy = [*needed, *extras["analytics"], *extras["tracing"]]
     lines = (PROJECT / "requirements" / "build.in").read_text().splitlines()
     build = [*project["build-system"]["requires"], *(each for each in lines if each[0] != "#")]
-    everything = {"build": build, "deploy": deploy, "dev": [*deploy, *extras["mcp"], *extras["dev"]]}
+    everything = {
+        "build": build,
+        "deploy": deploy,
+        "dev": [*deploy, *extras["mcp"], *extras["dev"]],
+    }
     return {name: [Requirement(each) for each in texts] for name, texts in everything.items()}
 
 

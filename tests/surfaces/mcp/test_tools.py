@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -187,6 +188,15 @@ def test_tools_say_whether_they_act_and_describe_their_arguments() -> None:
         assert len(tool.description) < 300
         if "limit" in tool.schema["properties"]:
             assert tool.schema["properties"]["limit"]["maximum"] <= 100
+
+
+def test_the_page_names_every_tool_and_its_configurations_are_json() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "mcp.md").read_text()
+    assert [name for name in TOOLS if f"`{name}`" not in page] == []
+    blocks = [json.loads(each) for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+    assert len([each for each in blocks if "mcpServers" in each]) == 3
+    assert f"{MOST_RETRIED}" in page
+    assert f"{MOST_BYTES:,}" in page
 
 
 def test_without_the_extra_the_command_says_how_to_install_it(
