@@ -50,6 +50,7 @@ EXCLUDED = {
     "health": "it prints the answer of a server like every command",
     "serve": "its log has its own test",
     "work": "its log has its own test",
+    "mcp": "its tools have their own test",
     "listen": "it prints requests like every command",
     "export": "a file for programs",
     "backup": "a file for programs",

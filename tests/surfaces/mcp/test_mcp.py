@@ -148,7 +148,7 @@ async def test_an_assistant_with_the_right_to_operate_acts(place: Place, way: st
             assert (await mcp.ok(f"resume_{kind}", name=one))["state"] != "paused"
     (latest,) = home.json("audit", "--limit", "1")["items"]
     assert latest["action"] == "stream.resumed"
-    assert latest["actor"].startswith("cli" if way == "store" else "key:")
+    assert latest["actor"].startswith("mcp" if way == "store" else "key:")
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -27,6 +27,7 @@ from duly.surfaces.mcp.server import TOOLS, tool_server
 from tests.surfaces.mcp.clients import Caller, readable_failures
 from tests.surfaces.processes import DEADLINE_SECONDS, DULY, Home, environment
 from tests.surfaces.sample_data import HOOK
+from tests.surfaces.terminal.test_foreign_text import HOSTILE, escapes
 
 pytestmark = pytest.mark.requirement("L7")
 ENDING = ("remove", "discard", "cancel", "revoke", "dead_letter_head", "rotate", "edit", "drain")
@@ -139,6 +140,22 @@ async def test_no_tool_shows_a_secret_or_a_payload_that_was_not_asked_for(sqlite
             assert shown["schedule"]["payload"] == {"card": "hush-payload"}
             assert "hush-header" not in json.dumps(shown)
             assert "hush-query" not in json.dumps(shown)
+
+
+@pytest.mark.requirement("X5")
+async def test_texts_of_others_cannot_control_a_terminal(sqlite_url: str) -> None:
+    async with opened(sqlite_url) as app:
+        app.expect("log")
+        id = (await app.deliver("log", {"said": HOSTILE}, stream="line")).id
+        await app.streams.pause("line", "a reason")
+        async with calling(app) as mcp:
+            texts = [
+                (await mcp.text("show_delivery", id=id, payload=True))[1],
+                (await mcp.text("show_stream", name=HOSTILE))[1],
+                (await mcp.text(HOSTILE))[1],
+            ]
+    assert [escapes(each) for each in texts] == [set()] * 3
+    assert json.loads(texts[0])["payload"] == {"said": HOSTILE}
 
 
 async def test_a_result_that_is_too_large_says_how_to_get_less(sqlite_url: str) -> None:

@@ -10,6 +10,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 
 from duly.errors import DulyError, NotFound
+from duly.safe_text import visible
 from duly.surfaces.mcp.acting import ACTING
 from duly.surfaces.mcp.looking import LOOKING
 from duly.surfaces.mcp.results import text_of
@@ -41,7 +42,7 @@ def tool_server(backend: Backend, refusal: str | None) -> Server[Any]:
         try:
             return _result(await _called(backend, refusal, given))
         except DulyError as error:
-            return _result(str(error), is_error=True)
+            return _result(visible(str(error)), is_error=True)
         except Exception as error:
             logger.error("the tool %s failed", given.name, exc_info=error)
             return _result("internal error; see the log", is_error=True)
