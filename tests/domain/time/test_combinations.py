@@ -44,10 +44,10 @@ def test_it_has_each_moment_of_its_rules_once(
     assert (last and last.at) == (expected[-1] if expected else None)
 
 
-def test_many_moments_of_one_rule_are_counted_without_an_enumeration() -> None:
-    rule = any_of(cron("* * * * * *"), cron("0 9 * * *"), every("30s"))
-    year = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 8, tzinfo=UTC)
-    assert rule.count(*year) == 7 * 86_400
+def test_very_many_moments_are_counted_without_an_enumeration() -> None:
+    rule = any_of(cron("* * * * * *"), cron("0 9 * * *"))
+    year = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
+    assert rule.count(*year) == 365 * 86_400 + 365
 
 
 def test_it_is_described_in_one_sentence_that_is_understood() -> None:
@@ -65,9 +65,9 @@ def test_what_is_combined_already_is_taken_apart() -> None:
 @pytest.mark.parametrize(
     ("rules", "field", "reason"),
     [
-        ([], "any_of", "0 rules are not from 2 to 50"),
-        ([cron("0 9 * * *")], "any_of", "1 rules are not from 2 to 50"),
-        ([every(each) for each in range(1, 53)], "any_of", "52 rules"),
+        ([], "any_of", "give 2 to 50 rules, not 0"),
+        ([cron("0 9 * * *")], "any_of", "give 2 to 50 rules, not 1"),
+        ([every(each) for each in range(1, 53)], "any_of", "not 52"),
         ([cron("0 9 * * *"), cron("0 9 * * *")], "any_of", "given twice"),
         ([cron("0 9 * * *"), cron("0 10 * * *", OSLO)], "tz", "the same time zone"),
         ([cron("0 9 * * *"), at("2026-11-16T09:00", OSLO)], "any_of", "duly.cron and duly.every"),

@@ -49,7 +49,7 @@ at minute 15 of every hour                            | 15 * * * *
 at minutes 5 and 35 of every hour                     | 5,35 * * * *
 at minutes 5, 20 and 35 of every hour                 | 5,20,35 * * * *
 at minutes 0 to 10 of every hour                      | 0-10 * * * *
-at minutes 0 to 40 in steps of 20 of hours 8 to 18    | 0-40/20 8-18 * * *
+at minutes 0 to 40 in steps of 20 of hours 8 to 18    | */20 8-18 * * *
 at seconds 15 and 45 of every minute                  | 15,45 * * * * *
 every second of minute 30 of every hour               | * 30 * * * *
 every minute of hours 8 and 20                        | * 8,20 * * *
@@ -242,7 +242,7 @@ every Monday                              | no time of day
 monthly on the 1st                        | no time of day
 on the last day of the month              | no time of day
 on 24 December                            | no time of day
-from 9 to 5                               | no time of day
+from 9 to 5                               | is backwards
 in June                                   | no time of day
 weekly at 9am                             | name days of the week
 every week at 9am                         | name days of the week
@@ -261,9 +261,9 @@ three times a day at 9 and 17             | name as many times
 once a day at 9am and 5pm in the evening  | 'evening' does not fit
 twice a week on Monday at 9               | 'twice' does not fit
 every 2 days at 9am                       | 'days' does not fit
-every second day at 9am                   | 'every' does not fit
-every other Monday at 9am                 | 'every' does not fit
-every second Monday at noon               | 'every' does not fit
+every second day at 9am                   | 'every second day' does not fit
+every other Monday at 9am                 | 'every other monday' does not fit
+every second Monday at noon               | 'every second monday' does not fit
 every 3 weeks on Monday at 9              | 'weeks' does not fit
 every second of the month                 | 'of' does not fit
 biweekly on Monday at 9                   | 'biweekly' does not fit
@@ -277,16 +277,16 @@ every day at 9:5                          | does not fit
 every day at 9.30                         | does not fit
 every day at 9am and 9:00                 | a time of day twice
 every day at 9am, or at 9am               | on which days
-every day at 9am, or every day at 9am     | given twice
+every day at 9am, or every day at 9am     | the same twice
 every day at 9am or on Friday at 10am     | 'or' does not fit
 every day at 9am at 5pm                   | another phrase of its kind
 every Monday on Tuesday at 9am            | another phrase of its kind
 every day at 9am and every Monday at 10am | 'and' does not fit
 every day at 9am every 15 minutes         | times of day and an interval
 every day at 9am from 8am to 5pm          | need an interval
-every 7 minutes on weekdays               | do not divide
-every 5 hours from 9am to 7pm             | do not divide
-every 0 minutes                           | at least 1
+every 7 minutes on weekdays               | elapsed time
+every 5 hours from 9am to 7pm             | elapsed time
+every 0 minutes                           | not from 1 minute
 every 15 minutes from 9am to 5pm          | from 09:00 to 17:45
 every 2 hours from 8am to 5pm             | do not end where
 every 15 minutes from 9:05 to 17:45       | from 09:00 to 17:45
@@ -309,6 +309,43 @@ every minute of every minute              | not larger
 in the morning                            | does not fit
 when it is due                            | does not fit
 every day at ٩am                          | plain English letters
+every 7 minutes of hours 9 and 10         | do not divide
+minute 75 of every hour from 9am to 5pm   | 75 is outside 0-59
+every hour at minute 75 from 9am to 5pm   | 75 is outside 0-59
+every 1000000000000 hours                 | 100 years
+evry 99999999999999999 hours              | 'evry' does not fit
+every Monday at 5 and 6pm                 | '5' has no am or pm
+every day at 5, 6 and 7pm                 | '5' has no am or pm
+every Monday at 9am and 5                 | '5' has no am or pm
+every day at 9 and 5                      | do not ascend
+every hour from 9 to 5                    | is backwards
+every hour between 10 and 2               | is backwards
+every hour from 8am to 5                  | '5' has no am or pm
+every hour from 9pm to 5am on Monday      | passes midnight
+every 30 minutes from 10pm to 1:30am on weekdays | passes midnight
+every hour from noon to midnight in June  | passes midnight
+every hour from midnight to midnight      | the same time
+every second weekday at 9am               | 'every second weekday' does not fit
+every second weekend                      | 'every second weekend' does not fit
+every second 1st of the month             | does not fit
+every second last Friday of the month     | does not fit
+every second 24 December                  | does not fit
+every third day of the month at 9am       | does not fit
+every 10th day of every month at 9am      | does not fit
+once a day at 9am and 5pm                 | more than one moment
+once a week on Monday and Friday at 9     | more than one moment
+once a month on the 1st and 15th at 9     | more than one moment
+once a day every hour                     | more than one moment
+every year in December on Monday at 9     | name a date
+every year on 29 February at 9            | not every year has that day
+every month on the 31st at 9              | not every month has that day
+every month on the 1st at 9 in June       | name a day of the month
+every week on Friday, and also on the 15th of the month at 9 | name days of the week
+every day at minute 5                     | say `of every hour`
+at second 5 every day                     | say `of every minute`
+on the first, and also on the last Friday of the month at 9 | say `of the month`
+on the 6th Monday of the month at 9       | needs a number from 1 to 5
+every day at 0930                         | 'at 0930' does not fit
 """
 
 
@@ -386,14 +423,64 @@ def test_the_description_of_a_sentence_means_the_same(sentence: str, _expected: 
     assert cron(described).preview(20, after=after) == said.preview(20, after=after), described
 
 
-@pytest.mark.parametrize("text", ["0 9 * * MOO", "61 * * * *", "* * * *", "1 2 3 4 5 6 7"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("0 9 * * MOO", "61 * * * *", "* * * *", "1 2 3 4 5 6 7", "? 9 1 1 MON", "0 9h 1 1 MON"),
+        *("O 9 1 1 MON", "0 9 1 JAN MON", "0 9 1 1 MON", "0 0 9 1 1 MON"),
+        *("0/6,15 17-22 24,L APR 6,5#5", "0 12 5,L DEC/3 FRI#1", "0 0 LW JAN-MAR MON,FRI-SUN"),
+    ],
+)
 def test_fields_are_never_taken_for_a_sentence(text: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        cron(text)
-    assert "understood" not in refused.value.problem
+    assert not sentences.is_sentence(text)
+
+
+def test_a_description_with_its_zone_is_understood() -> None:
+    rule = cron("0 9 * * MON", "Europe/Oslo")
+    assert cron(rule.describe(), "Europe/Oslo") == rule
+    with pytest.raises(InvalidInput, match="does not fit"):
+        cron(rule.describe(), "Asia/Tokyo")
+
+
+def test_other_arguments_are_checked_beside_an_interval() -> None:
+    for wrong in ({"tz": "Europe/Atlantis"}, {"dst_gap": "later"}):
+        with pytest.raises(InvalidInput):
+            cron("every 45 minutes", **wrong)  # type: ignore[arg-type]
+
+
+def test_any_text_is_understood_or_refused() -> None:
+    chance = random.Random(5)
+    words = [
+        *sentences.KNOWN_WORDS,
+        *[
+            "9",
+            "9am",
+            "17:30",
+            "5",
+            "75",
+            "1st",
+            "31st",
+            "2nd",
+            ",",
+            "or",
+            "on",
+            "at",
+            "every",
+            "of",
+        ],
+    ]
+    for _ in range(2000):
+        text = " ".join(chance.choices(words, k=chance.randint(1, 9)))
+        try:
+            cron(text)
+        except InvalidInput as refused:
+            if found := re.search(r"do you mean '(.*)'\?", refused.problem):
+                cron(found[1])
 
 
 def test_a_misspelled_word_is_corrected_in_the_proposal() -> None:
+    with pytest.raises(InvalidInput, match="mean 'every day at 9am, or on friday at 5pm'"):
+        cron("evry day at 9am, or on friday at 5pm")
     with pytest.raises(InvalidInput, match="do you mean 'every weekday at 7:15pm'"):
         cron("every wekday at 7:15pm")
     with pytest.raises(InvalidInput, match="do you mean 'every monday at 9'"):

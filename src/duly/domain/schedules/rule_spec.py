@@ -10,6 +10,7 @@ from typing import Any, assert_never
 import msgspec
 
 from duly.domain.time import rules
+from duly.domain.time.combinations import MOST_RULES
 from duly.domain.time.cron import pattern
 from duly.domain.time.offsets import EPOCH
 from duly.domain.time.rules import AnyOf, At, Cron, Every, Rule, Yearly
@@ -39,6 +40,9 @@ def _yearly(day: str, **more: Any) -> Rule:
 
 
 def _any_of(specs: list[RuleSpec]) -> Rule:
+    # Before they are read, which takes long if there are many.
+    if len(specs) > MOST_RULES:
+        raise InvalidInput("any_of", f"give 2 to {MOST_RULES} rules, not {len(specs)}")
     return rules.any_of(*map(rule_of, specs))  # type: ignore[arg-type]  # it checks them
 
 

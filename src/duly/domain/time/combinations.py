@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
+from heapq import merge
 
 from duly.domain.time.occurrences import AnyRule, Occurrence
 from duly.domain.time.recurrences import Cron, Every
 from duly.errors import InvalidInput
 
 MOST_RULES = 50
-INSTANT = timedelta(microseconds=1)
+MOST_COMPARED = 100_000
 
 
 class AnyOf(AnyRule, frozen=True, tag="any_of"):
@@ -21,7 +23,7 @@ class AnyOf(AnyRule, frozen=True, tag="any_of"):
         if not all(isinstance(each, Cron | Every) for each in self.rules):
             raise InvalidInput("any_of", "give rules of duly.cron and duly.every")
         if not 2 <= len(self.rules) <= MOST_RULES:
-            raise InvalidInput("any_of", f"{len(self.rules)} rules are not from 2 to {MOST_RULES}")
+            raise InvalidInput("any_of", f"give 2 to {MOST_RULES} rules, not {len(self.rules)}")
         if len(set(self.rules)) < len(self.rules):
             raise InvalidInput("any_of", "a rule is given twice; leave one of them out")
         if len({each.tz for each in self.rules if isinstance(each, Cron)}) > 1:
@@ -40,22 +42,23 @@ class AnyOf(AnyRule, frozen=True, tag="any_of"):
     def count(self, after: datetime, until: datetime) -> int:
         """How many occurrences lie after the first moment and not after the second.
 
-        Those of the rule that has the most are not enumerated.
+        If there are more than 100,000, moments that rules share count for each of them: to find
+        them would take long.
         """
-        ordered = sorted(self.rules, key=lambda each: -each.count(after, until))
-        total = ordered[0].count(after, until)
-        for place, rule in enumerate(ordered[1:], 1):
-            denser = ordered[:place]
-            total += sum(
-                not any(each.count(found.at - INSTANT, found.at) for each in denser)
-                for found in rule._between(after, until)
-            )
-        return total
+        total = sum(each.count(after, until) for each in self.rules)
+        return sum(1 for _ in self._between(after, until)) if total <= MOST_COMPARED else total
 
     def last(self, after: datetime, until: datetime) -> Occurrence | None:
         """The latest occurrence after the first moment and not after the second."""
         found = [each.last(after, until) for each in self.rules]
         return max(filter(None, found), key=lambda each: each.at, default=None)
+
+    def _walk(self, after: timedelta) -> Iterator[Occurrence]:
+        before = None
+        for found in merge(*(each._walk(after) for each in self.rules), key=lambda each: each.at):
+            if found.at != before:
+                yield found
+            before = found.at
 
     def _next(self, after: timedelta) -> Occurrence | None:
         found = [each._next(after) for each in self.rules]

@@ -11,6 +11,7 @@ from duly.domain.time.descriptions import MONTHS, PLACES, WEEKDAYS
 
 UNITS = ("second", "minute", "hour")
 UNIT = "|".join(UNITS)
+WHOLE = {"second": 60, "minute": 60, "hour": 24}
 COUNTS = {"once": 1, "twice": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 PERIODS = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"}
 
@@ -34,8 +35,9 @@ ORDINAL = rf"(?:\d{{1,2}}(?:st|nd|rd|th)|{'|'.join(PLACES)})"
 OF_MONTH = "of (?:the|every|a) month"
 
 SERIES = r"\d+(?: to \d+(?: in steps of \d+)?|(?:(?:, and |, | and )\d+)*)"
-# "every second Monday" is no interval.
-EVERY = rf"every (?:\d+ |other )?(?:{UNIT})s?(?! (?:day|{WEEKDAY})\b)"
+# "every second Monday" and "every second weekend" are no intervals.
+SECONDLY = r"second(?=$|,| (?:of|on|from|between|in|every|at)\b)"
+EVERY = rf"every (?:{SECONDLY}|minute|hour|(?:\d+ |other )(?:{UNIT})s?)"
 PART = rf"(?:{EVERY}|(?:{UNIT})s? {SERIES})"
 
 ORDINALS = rf"{ORDINAL}(?: to {ORDINAL}(?: in steps of \d+)?|(?:(?:, and |, | and ){ORDINAL})*)"
@@ -62,9 +64,11 @@ PHRASES = {
         r"(?: at (?:minute |:)(?P<past>\d{1,2}))?",
         "window": rf"from (?P<start>{CLOCK}) to (?P<end>{CLOCK})"
         rf"|between (?P<first>{CLOCK}) and (?P<last>{CLOCK})",
-        "days": rf"(?:on |every (?!second of ))?(?P<days>{DAYS})"
+        # "every third day of the month" may mean every three days.
+        "days": rf"(?:on |every (?!second of |(?!first|1st){ORDINAL} day ))?(?P<days>{DAYS})"
         rf"(?:, (?P<how>but only|and also) on (?P<more>{DAYS}))?",
-        "period": r"(?:every|once a) (?P<period>day|week|month|year)|daily|weekly|monthly|yearly",
+        "period": r"every (?P<period>day|week|month|year)|daily|weekly|monthly|yearly",
+        "once": r"once a (?P<once>day|week|month|year)",
         "count": rf"(?:twice|(?P<count>\d|{'|'.join(list(COUNTS)[2:])}) times) (?:a|every) day",
         "months": rf"(?:only )?(?:(?:in|every) (?P<months>{_list(MONTH)})"
         rf"|from (?P<from>{MONTH}) to (?P<to>{MONTH}))",

@@ -51,10 +51,10 @@ def cron(expression: str, tz: str = "UTC", dst_gap: DstGap = "run") -> Cron | Ev
 
 
 def _said(sentence: str, tz: str, dst_gap: DstGap) -> Cron | Every | AnyOf:
-    checked_zone(tz)
+    Cron("* * * * *", tz, dst_gap)  # refuses a wrong zone or option, also beside an interval
     found = [
         every(each) if isinstance(each, timedelta) else Cron(normal(each), tz, dst_gap)
-        for each in sentences.read(sentence)
+        for each in sentences.read(sentence.removesuffix(f", {tz}"))
     ]
     return found[0] if len(found) == 1 else any_of(*found)
 

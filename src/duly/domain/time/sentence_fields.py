@@ -8,11 +8,18 @@ from datetime import time, timedelta
 
 from duly.domain.time.cron import WEEKDAY_NAMES, pattern
 from duly.domain.time.descriptions import of_time
-from duly.domain.time.phrases import UNITS
+from duly.domain.time.phrases import UNITS, WHOLE
 from duly.domain.time.sentence_parts import Days, Said, Unclear
 
 SIZES = {"second": 1, "minute": 60, "hour": 3600}
-WHOLE = {"second": 60, "minute": 60, "hour": 24}
+REMEDIES = {
+    "day": "leave out the other days",
+    "week": "name days of the week, as in `on Monday`",
+    "month": "name a day of the month, as in `on the 1st`",
+    "year": "name a date, as in `on 24 December`",
+}
+RARE = re.compile(r"\b(29|30|31)\b")
+"""Days that not every month has."""
 
 
 def expressed(said: Said) -> Sequence[str | timedelta]:
@@ -27,7 +34,7 @@ def expressed(said: Said) -> Sequence[str | timedelta]:
     if said.times is not None:
         if said.window is not None:
             raise Unclear("`from` and `to` need an interval, as in `every 15 minutes`")
-        if said.days is None and said.period is None and said.count is None:
+        if said.days is None and not (said.period or said.once or said.count):
             raise Unclear("it does not say on which days, as in `every day`")
         return [_joined(each, said) for each in _clock_fields(said.times)]
     found = _interval_fields(said)
@@ -36,22 +43,26 @@ def expressed(said: Said) -> Sequence[str | timedelta]:
 
 def _check_period(said: Said) -> None:
     """Unclear if the days are not those of a day, week, month or year, as the sentence says."""
-    days = said.days[0] if said.days else Days()
+    period = said.once or said.period
+    if period is None:
+        return
+    days, _, more = said.days or (Days(), None, None)
     is_nth = any(not each.isdigit() for each in days.weekdays)
-    wrong = {
-        "day": said.days is not None,
-        "week": not days.weekdays or is_nth,
-        "month": not (days.monthdays or is_nth) or days.month is not None,
-        "year": days.month is None and (said.months is None or said.days is None),
+    named = len(re.findall(r"[^,-]+", ",".join([*days.monthdays, *days.weekdays])))
+    is_one = named == 1 and bool(days.monthdays or is_nth)
+    right = {
+        "day": said.days is None,
+        "week": bool(days.weekdays) and not is_nth,
+        "month": bool(days.monthdays or is_nth) and days.month is None and said.months is None,
+        "year": days.month is not None or (is_one and len(said.months or ()) == 1),
     }
-    if said.period is not None and wrong[said.period]:
-        remedy = {
-            "day": "leave out the other days",
-            "week": "name days of the week, as in `on Monday`",
-            "month": "name a day of the month, as in `on the 1st`",
-            "year": "name a date, as in `on 24 December`",
-        }
-        raise Unclear(f"it says every {said.period}: {remedy[said.period]}")
+    if not right[period] or more is not None:
+        raise Unclear(f"it says every {period}: {REMEDIES[period]}")
+    rare = RARE.search(",".join(days.monthdays))
+    if rare and (period == "month" or (days.month == 2 and rare[0] == "29")):
+        raise Unclear(f"not every {period} has that day; leave out every {period}")
+    if said.once and (named > 1 or len(said.times or ()) != 1):
+        raise Unclear(f"it says once a {period}, and names more than one moment")
 
 
 def _clock_fields(times: list[time]) -> list[list[str]]:
@@ -75,9 +86,7 @@ def _interval_fields(said: Said) -> list[str] | timedelta:
         unit, step = _in_largest_unit(unit, int(text[2:]))
         if WHOLE[unit] % step or step == WHOLE[unit]:
             if said.window or said.days or said.months:
-                raise Unclear(
-                    f"{step} {unit}s do not divide {WHOLE[unit]}, so it has no fixed times"
-                )
+                raise Unclear(f"every {step} {unit}s is elapsed time, without fixed times or days")
             return timedelta(seconds=step * SIZES[unit])
         fields = {unit: f"*/{step}" if step > 1 else "*"}
     for each, value in fields.items():
@@ -85,7 +94,11 @@ def _interval_fields(said: Said) -> list[str] | timedelta:
             raise Unclear(f"{value[2:]} {each}s do not divide {WHOLE[each]}")
     finest = UNITS.index(next(iter(fields)))
     clock = [fields.get(each, "0" if place < finest else "*") for place, each in enumerate(UNITS)]
-    return clock if said.window is None else _within(clock, *said.window)
+    if said.window is None:
+        return clock
+    if said.window[1] < said.window[0] and (said.days or said.months):
+        raise Unclear("it passes midnight, so it does not say to which day its end belongs")
+    return _within(clock, *said.window)
 
 
 def _in_largest_unit(unit: str, step: int) -> tuple[str, int]:
@@ -100,8 +113,9 @@ def _within(clock: list[str], first: time, last: time) -> list[str]:
     step = int(hour[2:]) if hour.startswith("*/") else 1
     if hour[0] != "*" or (last.hour - first.hour) % 24 % step:
         raise Unclear("its runs do not end where the window ends")
-    ends = time(last.hour, _last(minute), _last(second))
-    begins = time(first.hour, _first(minute), _first(second))
+    found = pattern(f"{second} {minute} * * * *").fields
+    ends = time(last.hour, found.minutes[-1], found.seconds[-1])
+    begins = time(first.hour, found.minutes[0], found.seconds[0])
     if (first, last) != (begins, ends):
         raise Unclear(
             f"the runs of these hours are from {of_time(begins)} to {of_time(ends)}; say so, or "
@@ -110,16 +124,6 @@ def _within(clock: list[str], first: time, last: time) -> list[str]:
     count = (last.hour - first.hour) % 24 // step + 1
     hours = [(first.hour + step * n) % 24 for n in range(count)]
     return [second, minute, _compact(hours)]
-
-
-def _first(field: str) -> int:
-    return 0 if field.startswith("*") else min(map(int, re.findall(r"\d+", field)))
-
-
-def _last(field: str) -> int:
-    if field.startswith("*"):
-        return 60 - int(field[2:] or 1)
-    return max(map(int, re.findall(r"\d+", field)))
 
 
 def _compact(numbers: Sequence[int]) -> str:

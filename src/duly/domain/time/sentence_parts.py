@@ -21,8 +21,12 @@ from duly.domain.time.phrases import (
     PERIODS,
     UNITS,
     WEEKDAY,
+    WHOLE,
 )
 from duly.errors import quoted
+
+LONGEST_STEP = 9
+"""The digits of a number of seconds in 100 years, and some more."""
 
 
 class Unclear(Exception):
@@ -47,12 +51,31 @@ class Said(msgspec.Struct):
     window: tuple[time, time] | None = None
     days: tuple[Days, str | None, Days | None] | None = None
     period: str | None = None
+    once: str | None = None
+    """The period in which there may be one run."""
     count: int | None = None
     months: list[int] | None = None
 
 
 def _times(found: re.Match[str]) -> list[time]:
-    return [_clock(each) for each in _items(found[0].removeprefix("at "))]
+    given = _items(found[0].removeprefix("at "))
+    _check_halves(given)
+    times = [_clock(each) for each in given]
+    if any(map(_is_bare, given)) and times != sorted(times):
+        raise Unclear("its hours do not ascend; say am or pm, or 17 for 5pm")
+    return times
+
+
+def _check_halves(given: list[str]) -> None:
+    """Unclear if one time has am or pm and another may lack it, as in `5 and 6pm`."""
+    halved = [each for each in given if each.endswith(("am", "pm"))]
+    if halved and (bare := [each for each in given if _is_bare(each)]):
+        raise Unclear(f"{quoted(bare[0])} has no am or pm, and {quoted(halved[0])} has")
+
+
+def _is_bare(text: str) -> bool:
+    """Whether it is an hour that may lack am or pm."""
+    return text.isdigit() and int(text) <= 12
 
 
 def _clock(text: str) -> time:
@@ -72,18 +95,19 @@ def _clock(text: str) -> time:
 
 def _numbers(found: re.Match[str]) -> dict[str, str]:
     fields: dict[str, str] = {}
-    for part in re.findall(PART, found["parts"]):
+    parts = re.findall(PART, found["parts"])
+    for part in parts:
         words = part.split()
         unit = next(each for each in UNITS if each in part)
         if fields and UNITS.index(unit) <= max(UNITS.index(each) for each in fields):
             raise Unclear(f"{quoted(part)} is not larger than the unit before it")
         if words[0] == "every":
-            step = int({"other": "2"}.get(words[1], words[1] if words[1].isdigit() else "1"))
-            if not step:
-                raise Unclear(f"{quoted(part)} has to be at least 1 {unit}")
-            fields[unit] = "*" if step == 1 else f"*/{step}"
+            fields[unit] = _every(words, unit)
         else:
-            fields[unit] = _series(" ".join(words[1:]))
+            fields[unit] = _series(" ".join(words[1:]), WHOLE[unit])
+            if part == parts[-1] and unit != "hour":
+                larger = UNITS[UNITS.index(unit) + 1]
+                raise Unclear(f"after {quoted(part)} say `of every {larger}`")
     if found["past"] is not None:
         if fields != {"hour": "*"}:
             raise Unclear(f"{quoted('at minute ' + found['past'])} follows `every hour` only")
@@ -91,18 +115,41 @@ def _numbers(found: re.Match[str]) -> dict[str, str]:
     return fields
 
 
-def _series(text: str) -> str:
-    """Numbers as an item of a cron expression."""
+def _every(words: list[str], unit: str) -> str:
+    step = {"other": "2"}.get(words[1], words[1] if words[1].isdigit() else "1").lstrip("0")
+    if not step or len(step) > LONGEST_STEP:
+        raise Unclear(f"{quoted(' '.join(words))} is not from 1 {unit} to 100 years")
+    return "*" if step == "1" else f"*/{step}"
+
+
+def _series(text: str, whole: int = 0) -> str:
+    """Numbers as an item of a cron expression; `*/2` if that has the same of `whole` ones."""
     text = re.sub(r"\b0+(?=\d)", "", text.replace(" in steps of ", "/"))
+    spaced = re.fullmatch(r"0 to (\d+)/(\d+)", text)
+    if spaced and whole and int(spaced[1]) + int(spaced[2]) == whole:
+        return f"*/{spaced[2]}"
     return ",".join(_items(text)).replace(" to ", "-")
 
 
 def _window(found: re.Match[str]) -> tuple[time, time]:
-    return _clock(found["start"] or found["first"]), _clock(found["end"] or found["last"])
+    given = [found["start"] or found["first"], found["end"] or found["last"]]
+    _check_halves(given)
+    start, end = map(_clock, given)
+    if start == end:
+        raise Unclear("it begins and ends at the same time; leave that out for the whole day")
+    if end < start and any(map(_is_bare, given)):
+        raise Unclear(f"{quoted(found[0])} is backwards; say am or pm, or 17 for 5pm")
+    return start, end
 
 
 def _all_days(found: re.Match[str]) -> tuple[Days, str | None, Days | None]:
-    return _days(found["days"]), found["how"], _days(found["more"]) if found["more"] else None
+    days, how, more = found["days"], found["how"], found["more"]
+    if how is None:
+        return _days(days), None, None
+    for each in (days, more):
+        if _days(each).monthdays and "month" not in each:
+            raise Unclear(f"after {quoted(each)} say `of the month`")
+    return _days(days), how, _days(more)
 
 
 def _days(text: str) -> Days:
@@ -177,12 +224,17 @@ def _period(found: re.Match[str]) -> str:
     return found["period"] or PERIODS[found[0]]
 
 
+def _once(found: re.Match[str]) -> str:
+    return found["once"]
+
+
 MEANINGS: dict[str, Callable[[re.Match[str]], object]] = {
     "times": _times,
     "numbers": _numbers,
     "window": _window,
     "days": _all_days,
     "period": _period,
+    "once": _once,
     "count": _count,
     "months": _months,
 }

@@ -12,13 +12,22 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 
+from duly.domain.time.cron import MONTH_NAMES, WEEKDAY_NAMES, pattern
 from duly.domain.time.descriptions import MONTHS, WEEKDAYS
-from duly.domain.time.phrases import PHRASES, WEEKDAY
+from duly.domain.time.phrases import MONTH, PHRASES, WEEKDAY
 from duly.domain.time.sentence_fields import expressed
 from duly.domain.time.sentence_parts import MEANINGS, Said, Unclear
 from duly.errors import InvalidInput, quoted
 
 LONGEST_SENTENCE = 1000
+LONGEST_CORRECTED = 100
+BEGINNINGS = {"at", "on", "every", "in", "from", "between", "the"}
+"""Words with which phrases begin."""
+NUMBERS = re.compile(r"\d+(?:[,/-]\d+)*")
+FIELD = re.compile(
+    rf"(?:[\d?#/-]|,(?!$)|L|W|{'|'.join((*MONTH_NAMES, *WEEKDAY_NAMES))})+", re.IGNORECASE
+)
+"""A field of a cron expression without `*`."""
 OR = re.compile(r"\s*,\s*or\s+", re.IGNORECASE)
 SAME = {
     r"\b([ap])\.m\b\.?": r"\1m",
@@ -57,19 +66,36 @@ EXAMPLES = (
     "every day at 9am in June and July",
 )
 
-KNOWN_WORDS = {
-    *re.findall("[a-z]+", " ".join((*EXAMPLES, *MONTHS, *WEEKDAYS)).lower()),
-    *("twice", "times", "daily", "weekly", "monthly", "yearly", "week", "year", "second", "third"),
-    *("fourth", "fifth", "midnight", "between", "other", "only", "also", "but"),
-}
+KNOWN_WORDS = sorted(
+    {
+        *re.findall("[a-z]+", " ".join((*EXAMPLES, *MONTHS, *WEEKDAYS)).lower()),
+        *(
+            "twice",
+            "times",
+            "daily",
+            "weekly",
+            "monthly",
+            "yearly",
+            "week",
+            "year",
+            "second",
+            "third",
+        ),
+        *("fourth", "fifth", "midnight", "between", "other", "only", "also", "but", "to", "once"),
+    }
+)
 """Words with which a misspelled one is compared."""
+KNOWN = re.compile(rf"{'|'.join(KNOWN_WORDS)}|{MONTH}|{WEEKDAY}")
 
 
 def is_sentence(text: str) -> bool:
     """Whether a text is meant as a sentence, not as fields of a cron expression."""
+    words = text.split()
     if "*" in text or text.lstrip().startswith("@") or not re.search("[A-Za-z]{2}", text):
         return False
-    return not all(re.fullmatch(r"[\d,/-]+", each) for each in text.split()[:2])
+    if len(words) in (5, 6) and not BEGINNINGS & {each.lower() for each in words}:
+        return sum(bool(FIELD.fullmatch(each)) for each in words) < 3
+    return not all(NUMBERS.fullmatch(each) for each in words[:2])
 
 
 def read(sentence: str) -> list[str | timedelta]:
@@ -79,13 +105,26 @@ def read(sentence: str) -> list[str | timedelta]:
     if not sentence.isascii():
         raise InvalidInput("expression", f"{quoted(sentence)} is not in plain English letters")
     try:
-        return [found for each in OR.split(sentence) for found in _understood(each)]
+        return _meant(sentence)
     except Unclear as problem:
         raise InvalidInput(
             "expression",
             f"{quoted(sentence)} is not understood: {problem}; do you mean "
-            f"{quoted(_nearest(sentence[:100]))}? (Cron expressions have 5 or 6 fields.)",
+            f"{quoted(_nearest(sentence))}? (Cron expressions have 5 or 6 fields.)",
         ) from None
+
+
+def _meant(text: str) -> list[str | timedelta]:
+    found = [each for sentence in OR.split(text) for each in _understood(sentence)]
+    if len(set(found)) < len(found):
+        raise Unclear("it says the same twice")
+    for each in found:
+        if isinstance(each, str):
+            try:
+                pattern(each)
+            except InvalidInput as error:
+                raise Unclear(str(error)) from None
+    return found
 
 
 def _understood(sentence: str) -> Sequence[str | timedelta]:
@@ -113,9 +152,11 @@ def phrases_of(sentence: str) -> Iterator[tuple[str, re.Match[str]]]:
 
 
 def _strange(words: list[str]) -> str:
-    """The word that is probably wrong: one that no phrase has, or the first."""
-    unknown = [each for each in words if each.isalpha() and each not in KNOWN_WORDS]
-    return (unknown or words)[0]
+    """What is probably wrong: a word that no phrase has, or else the next phrase."""
+    end = next((place for place, each in enumerate(words[1:], 1) if each in BEGINNINGS), len(words))
+    phrase = words[:end] if words[0] in BEGINNINGS else words[:1]
+    unknown = [each for each in words if each.isalpha() and not KNOWN.fullmatch(each)]
+    return unknown[0] if unknown else " ".join(phrase)
 
 
 def plain(sentence: str) -> str:
@@ -126,16 +167,24 @@ def plain(sentence: str) -> str:
     return text
 
 
-def _nearest(sentence: str) -> str:
+def _nearest(text: str) -> str:
     """A sentence that is understood and most like this one."""
-    corrected = " ".join(
-        (get_close_matches(word, sorted(KNOWN_WORDS), 1) or [word])[0]
-        if word.isalpha() and word not in KNOWN_WORDS
-        else word
-        for word in plain(sentence).split()
+    if len(text) <= LONGEST_CORRECTED:
+        corrected = ", or ".join(_corrected(each) for each in OR.split(text))
+        try:
+            _meant(corrected)
+        except (Unclear, InvalidInput):
+            pass
+        else:
+            return corrected
+    return get_close_matches(text[:LONGEST_CORRECTED], EXAMPLES, 1, 0.0)[0]
+
+
+def _corrected(sentence: str) -> str:
+    """The sentence with known words instead of misspelled ones."""
+    return " ".join(
+        (get_close_matches(each, KNOWN_WORDS, 1) or [each])[0]
+        if each.isalpha() and not KNOWN.fullmatch(each)
+        else each
+        for each in plain(sentence).split()
     )
-    try:
-        _understood(corrected)
-    except (Unclear, InvalidInput):
-        return get_close_matches(sentence, EXAMPLES, 1, 0.0)[0]
-    return corrected

@@ -119,8 +119,10 @@ class ResumeSchedule(OneName, frozen=True, kw_only=True):
 
 
 class ExplainRule(Arguments, frozen=True, kw_only=True):
-    """A cron expression to explain."""
+    """A cron expression to explain, also said in words."""
 
-    expression: Annotated[str, Meta(description="as in 0 9 * * MON, @daily or @every 90s")]
+    expression: Annotated[
+        str, Meta(description="as in 0 9 * * MON, every weekday at 9am or @daily")
+    ]
     tz: Annotated[str, Meta(description="the time zone, as in Europe/Oslo")] = "UTC"
     moments: Annotated[int, Meta(ge=1, le=MOST, description="how many next moments")] = 5

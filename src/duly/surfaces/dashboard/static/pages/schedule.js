@@ -139,7 +139,7 @@ export function render(place) {
 function facts(schedule) {
   return factList([
     ["Target", schedule.target],
-    ["Time zone", schedule.rule.tz ?? null],
+    ["Time zone", schedule.rule.tz ?? schedule.rule.any_of?.find((each) => each.tz)?.tz ?? null],
     ["Runs", count(schedule.runs ?? 0)],
     ["Merged", count(schedule.merged ?? 0)],
     ["Skipped", count(schedule.skipped ?? 0)],
