@@ -42,6 +42,7 @@ from duly.records.schedule import (
     DeclaredSchedule,
     OrphanedSchedule,
     Schedule,
+    ScheduleFilterKeywords,
     ScheduleKeywords,
     ScheduleSummary,
     UpcomingRun,
@@ -96,7 +97,7 @@ class Schedules(Protocol):
     ) -> DeclaredSchedule: ...
     async def get(self, name: str) -> Schedule: ...
     async def list(
-        self, *, text: str | None = None, after: str = "", limit: int = 50
+        self, *, after: str = "", limit: int = 50, **wanted: Unpack[ScheduleFilterKeywords]
     ) -> Sequence[ScheduleSummary]: ...
     async def pause(self, name: str, reason: str | None = None) -> Schedule: ...
     async def resume(self, name: str, *, from_pause: bool = False) -> Schedule: ...

@@ -8,7 +8,7 @@ import pytest
 
 from tests.plans.steps import filled_with, postgres_plan, sqlite_steps
 
-pytestmark = pytest.mark.requirement("S2")
+pytestmark = pytest.mark.requirement("S2", "L7")
 FILTER = {
     "namespace": "'default'",
     "state": "'dead'",
@@ -20,6 +20,11 @@ FILTER = {
     "text": "null",
     "since": "null",
     "until": "null",
+    "late_over": "300",
+    "now": "null",
+    "as_of": "now()",
+    "ceiling": "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+    "late_below": "null",
     "key": "'k'",
     "before": "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
     "most": "1000",
@@ -30,6 +35,9 @@ FILTER = {
 FLOORS = {"line": "0", "occurrences": "''"}
 BY = {
     "page": "deliveries_pkey",
+    "counts": "deliveries_pkey",
+    "lateness": "deliveries_pkey",
+    "late_below": "deliveries_pkey",
     "floor": "deliveries_pkey",
     "line": "deliveries_line",
     "line_floor": "deliveries_line",
@@ -39,6 +47,9 @@ BY = {
     "under_way": "deliveries_pkey",
 }
 FILL = """
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+select gen_random_uuid(), 1, 'retry', now() from generate_series(1, 40000);
+analyze duly.attempts;
 insert into duly.targets (namespace, name) values ('default', 'mail');
 insert into duly.streams (lane, namespace, name, counter, used_at)
 select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'default', 's' || n, 1, now()
@@ -73,12 +84,13 @@ async def test_every_list_uses_its_index(filled: Any) -> None:
     FLOORS["page"] = f"'{await filled.fetchval(floor)}'"
     for mode in ("force_custom_plan", "force_generic_plan"):
         for name, index in BY.items():
-            known = FILTER | {"floor": FLOORS.get(name, "null")}
+            known = FILTER | {"floor": FLOORS.get(name, FLOORS["page"])}
             plan = await postgres_plan(filled, f"pages.{name}", known, mode)
             assert index in plan, (name, mode, plan)
             if name.startswith("line"):
                 assert "deliveries_apart" in plan, (name, mode, plan)
             assert "Seq Scan on deliveries" not in plan, (name, mode, plan)
+            assert "Seq Scan on attempts" not in plan, (name, mode, plan)
 
 
 @pytest.mark.requirement("U1")

@@ -109,10 +109,16 @@ def _which(wanted: FilterKeywords) -> dict[str, Any]:
     """The filter as a body; `all` if it has no field that selects."""
     query = msgspec.structs.asdict(checked(wanted))
     names = DeliveryFilter.__struct_fields__
-    given = {name: query[name] for name in names if query[name] is not None}
+    given = _spelled({name: query[name] for name in names if query[name] is not None})
     return {**given, "all": not given.keys() - {"until", "state"}}
 
 
 def _query(wanted: PageKeywords) -> dict[str, Any]:
     query = msgspec.structs.asdict(checked(wanted))
-    return query | {"cursor": query.pop("before")}
+    return _spelled(query | {"cursor": query.pop("before")})
+
+
+def _spelled(query: dict[str, Any]) -> dict[str, Any]:
+    """The duration as a server takes it."""
+    late_over = query.get("late_over")
+    return query if late_over is None else query | {"late_over": f"{late_over:.6f}s"}

@@ -25,6 +25,7 @@ from duly.records.schedule import (
     OrphanedSchedule,
     RemovedOrphans,
     Schedule,
+    ScheduleFilterKeywords,
     ScheduleKeywords,
     ScheduleSummary,
     Triggered,
@@ -33,6 +34,7 @@ from duly.records.schedule import (
 from duly.records.target import Target
 from duly.services.interruption import ended
 from duly.services.schedules.bulk import checked
+from duly.services.schedules.listing import checked_filter
 
 INSTANT = timedelta(microseconds=1)
 
@@ -71,15 +73,16 @@ class Schedules:
         return await self._requester.get(Schedule, "schedules", _checked(name))
 
     async def list(
-        self, *, text: str | None = None, after: str = "", limit: int = 50
+        self, *, after: str = "", limit: int = 50, **wanted: Unpack[ScheduleFilterKeywords]
     ) -> Sequence[ScheduleSummary]:
         """Schedules by name; `after` is the last name of the previous page.
 
-        With `text`, only those whose name contains it, in upper or lower case.
+        `text` is a part of the name, in upper or lower case; `tag` one of its deliveries' tags.
         """
         start = checks.checked_start("after", after) or None
+        query = msgspec.structs.asdict(checked_filter(wanted))
         return await self._requester.listed(
-            ScheduleSummary, "schedules", limit=limit, cursor=start, text=text
+            ScheduleSummary, "schedules", limit=limit, cursor=start, **query
         )
 
     async def pause(self, name: str, reason: str | None = None) -> Schedule:

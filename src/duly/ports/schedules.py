@@ -15,6 +15,7 @@ from duly.domain.schedules.revisions import Revision, Unclaimed
 from duly.domain.schedules.schedule import ScheduleProgress, ScheduleTiming, StoredSchedule
 from duly.ports.transactions import Transaction
 from duly.records.audit_entry import AuditEntry
+from duly.records.schedule import EVERY_SCHEDULE, ScheduleFilter
 
 
 class DueSchedule(msgspec.Struct, frozen=True):
@@ -50,9 +51,12 @@ class Schedules(Protocol):
         """One schedule, or NotFound; UnreadableRule if a newer version wrote it."""
 
     async def page(
-        self, after: str, limit: int, text: str | None = None
+        self, after: str, limit: int, filter: ScheduleFilter = EVERY_SCHEDULE
     ) -> list[StoredSchedule | UnreadableSchedule]:
-        """A page of schedules, sorted by name; only those with `text` in it."""
+        """A page of schedules that match, sorted by name.
+
+        The state of an unreadable schedule is not known here: it may match any.
+        """
 
     async def revise(
         self,

@@ -28,7 +28,13 @@ from duly.ports.transactions import Inbox, OpenTransaction, Outbox, Transaction
 from duly.ports.transfer import Transfer
 from duly.ports.workers import Workers
 from duly.records.attempt import HistoryEntry
-from duly.records.delivery import Accepted, Delivery, DeliveryFilter, ExplainedDelivery
+from duly.records.delivery import (
+    Accepted,
+    Delivery,
+    DeliveryFilter,
+    DeliverySort,
+    ExplainedDelivery,
+)
 from duly.records.state import State
 
 
@@ -66,8 +72,11 @@ class LateWork(msgspec.Struct, frozen=True):
 
 
 class Filter(DeliveryFilter, frozen=True, kw_only=True):
-    """Selects a page of deliveries; `before` is the id to continue from."""
+    """Selects a page of deliveries; `before` is the id or cursor to continue from."""
 
+    late_over: float | None = None
+    """In seconds."""
+    sort: DeliverySort | None = None
     before: str | None = None
     limit: int = 50
     payloads: bool = True
@@ -107,7 +116,8 @@ class Deliveries(Protocol):
 
         The number of examined rows is bounded, so a page may have fewer items than the limit, or
         none, before the end. Those of one stream are in its order, those of one schedule by
-        occurrence.
+        occurrence. By lateness, the most late come first, and InvalidInput is raised if more rows
+        would have to be compared than is allowed.
         """
 
     async def counts(self, filter: Filter) -> tuple[dict[State, int], bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypedDict, TypeVar
 
 import msgspec
@@ -185,6 +186,22 @@ class DeliveryFilter(msgspec.Struct, frozen=True, kw_only=True):
     text: Annotated[str, Meta(description="in its error, key or payload")] | None = None
     since: Annotated[datetime, Meta(tz=True, description="accepted then or later")] | None = None
     until: Annotated[datetime, Meta(tz=True, description="accepted then or before")] | None = None
+    late_over: (
+        Annotated[
+            str | float,
+            Meta(
+                description="a duration, as in 5m: the first attempt started more than that after "
+                "the due time, or it still waits"
+            ),
+        ]
+        | None
+    ) = None
+
+
+class DeliverySort(StrEnum):
+    """An order of deliveries other than the usual one."""
+
+    LATENESS = "lateness"
 
 
 class DeliveryCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,14 +229,17 @@ class FilterKeywords(TypedDict, total=False):
     text: str | None
     since: datetime | None
     until: datetime | None
+    late_over: float | timedelta | str | None
 
 
 class PageKeywords(FilterKeywords, total=False):
     """A filter, and which part of the list: `before` is the last id of the page before.
 
-    Usual are 50 (`limit`), with their payloads (`payloads`).
+    Usual are 50 (`limit`), with their payloads (`payloads`). With `sort="lateness"`, the most late
+    come first, and `before` is the `next` of the page before.
     """
 
+    sort: DeliverySort | str | None
     before: str | None
     limit: int
     payloads: bool

@@ -12,11 +12,9 @@ from msgspec import Meta
 
 from duly.records.delivery import AT_LEAST_0, DEFAULT_PRIORITY, Priority
 from duly.records.retry_plan import RetryPlan
-from duly.records.target import GivenTarget, Webhook
+from duly.records.target import GivenTarget, HandlerTarget, Webhook
 
 DEFAULT_CAP = 1000
-UNREADABLE = "unreadable"
-"""The state of a schedule that a newer version wrote and this one cannot read."""
 Moment = Annotated[datetime, Meta(tz=True)]
 Seconds = Annotated[float, Meta(extra_json_schema=AT_LEAST_0)]
 Count = Annotated[int, Meta(extra_json_schema={"minimum": 1})]
@@ -37,6 +35,16 @@ class Overlap(StrEnum):
     ALLOW = "allow"
     SKIP = "skip"
     QUEUE = "queue"
+
+
+class ScheduleState(StrEnum):
+    """The state of a schedule; finished if there is no next occurrence."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    UNREADABLE = "unreadable"
+    """A newer version wrote it, and this one cannot read it."""
 
 
 class RuleSpec(
@@ -171,6 +179,29 @@ class DeclaredSchedule(Schedule, frozen=True, kw_only=True):
     """created, changed or unchanged."""
     moved: tuple[str, ...] = ()
     """Deliveries that were not claimed yet and moved with the change."""
+
+
+class ScheduleFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Selects the schedules that match all given fields; all of them if it is empty."""
+
+    text: Annotated[str, Meta(description="part of the name, in upper or lower case")] | None = None
+    tag: Annotated[str, Meta(description="a tag of its deliveries")] | None = None
+    state: ScheduleState | None = None
+    target: (
+        Annotated[str, Meta(description="a handler, endpoint:NAME, or https://example.org")] | None
+    ) = None
+
+
+EVERY_SCHEDULE = ScheduleFilter()
+
+
+class ScheduleFilterKeywords(TypedDict, total=False):
+    """`ScheduleFilter` as keyword arguments."""
+
+    text: str | None
+    tag: str | None
+    state: ScheduleState | str | None
+    target: str | HandlerTarget | None
 
 
 class ScheduleSummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ Both dialects write parameters as `:name` and tables as `duly.name`. SQLite has 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Literal
@@ -59,11 +60,12 @@ def _split(text: str) -> dict[str, str]:
     pieces = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     found = dict(zip(pieces[1::2], (piece.strip() for piece in pieces[2::2]), strict=True))
     parts = set(PART.findall(text))
-    return {
-        name: PART.sub(lambda part: _code(found[part[1]]), piece)
-        for name, piece in found.items()
-        if name not in parts
-    }
+    return {name: _whole(piece, found) for name, piece in found.items() if name not in parts}
+
+
+def _whole(piece: str, found: Mapping[str, str]) -> str:
+    """A statement with the parts that it includes, and the parts of these."""
+    return PART.sub(lambda part: _whole(_code(found[part[1]]), found), piece)
 
 
 def _statement(dialect: Dialect, name: str, text: str) -> Statement:

@@ -9,34 +9,37 @@ import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
+import duly
 from duly import App
+from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.records.dead_letter import DeadLetterFilter
 from duly.records.delivery import FilterKeywords
+from duly.records.schedule import ScheduleFilterKeywords
 from duly.stores.deliveries import pages
 from duly.surfaces.cli.command_line import COMMANDS, command_line
 from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.system import SystemChance
-from duly.testing import VirtualClock
+from duly.testing import VirtualClock, run_until_idle
 from tests.engine.cluster import Barrier
 from tests.http.conftest import Client, calling
 from tests.stores.store_probe import StoreProbe
 from tests.surfaces.sample_deliveries import NEEDLE, handlers, populate
 from tests.surfaces.sides import command
 
-pytestmark = [pytest.mark.requirement("C10", "S2"), pytest.mark.long]
+pytestmark = [pytest.mark.requirement("C10", "S2", "L7"), pytest.mark.long]
 
 Row = dict[str, Any]
 Find = Callable[[Mapping[str, Any]], Awaitable[list[str]]]
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-PAGING = {"after", "before", "cursor", "limit", "payloads"}
+PAGING = {"after", "before", "cursor", "limit", "payloads", "sort"}
 COMMON = {"database", "namespace", "server", "json"}
 UNFILTERED = ("endpoints", "workers", "keys")
 """The lists that have only parameters of paging and no filter."""
@@ -49,6 +52,10 @@ def moment(value: Any) -> datetime:
 def contains(row: Row, text: str) -> bool:
     texts = (row["error"] or "", row["key"] or "", json.dumps(row["payload"]))
     return any(text in each for each in texts)
+
+
+def is_late(row: Row, over: timedelta) -> bool:
+    return row["first_at"] is not None and row["first_at"] - moment(row["due_at"]) > over
 
 
 SHARED: dict[str, Callable[[Row, Any], bool]] = {
@@ -65,6 +72,7 @@ DELIVERIES = SHARED | {
     "key": lambda row, value: row["key"] == value,
     "since": lambda row, value: moment(row["accepted_at"]) >= moment(value),
     "until": lambda row, value: moment(row["accepted_at"]) <= moment(value),
+    "late_over": lambda row, value: is_late(row, duration("late_over", value)),
 }
 DEAD = SHARED | {
     "fingerprint": lambda row, value: row["fingerprint"] == value,
@@ -73,7 +81,12 @@ DEAD = SHARED | {
     "ids": lambda row, value: row["id"] in value,
 }
 STREAMS = {"state": lambda row, value: row["state"] == value}
-SCHEDULES = {"text": lambda row, value: value.lower() in row["name"].lower()}
+SCHEDULES = {
+    "text": lambda row, value: value.lower() in row["name"].lower(),
+    "tag": lambda row, value: value in row["tags"],
+    "state": lambda row, value: row["state"] == value,
+    "target": lambda row, value: row["target"] == value,
+}
 MODELS = {"deliveries": DELIVERIES, "dead": DEAD, "streams": STREAMS, "schedules": SCHEDULES}
 NAMED = ("streams", "schedules")
 """Records that have a name and no payload."""
@@ -81,6 +94,8 @@ NAMED = ("streams", "schedules")
 
 def values(rows: Sequence[Row], model: str, name: str) -> list[Any]:
     """Values for a filter: those that exist, and one that does not."""
+    if name == "late_over":
+        return ["0s", "1ms", "59m", "1h30m", "1d", "200d", "9w"]
     if name == "text" and model == "schedules":
         return [rows[0]["name"], rows[-1]["name"].upper(), rows[0]["name"][1:3], "%", "nowhere"]
     if name == "text":
@@ -153,6 +168,7 @@ class Stage:
     async def __aenter__(self) -> Stage:
         await self.app.open()
         await populate(self.app, self.clock)
+        await self._more_schedules()
         await self.app.deliver("gate", 13, tags=["red"])
         await self.app.deliver("gate", 14, stream="running")
         await self.app.deliver("gate", 15, stream="running")
@@ -166,6 +182,15 @@ class Stage:
         await self.engine.worker.settler.flush()
         return self
 
+    async def _more_schedules(self) -> None:
+        """Schedules that are paused or finished, with tags."""
+        soon = self.clock.now() + timedelta(minutes=1)
+        await self.app.schedule("paused", duly.every("1h"), "later", tags=["red", "blue"])
+        await self.app.schedules.pause("paused")
+        await self.app.schedule("finished", duly.at(soon), "work", tags=["blue"])
+        self.clock.advance(120)
+        await run_until_idle(self.app)
+
     async def __aexit__(self, *error: object) -> None:
         await self.engine.worker.runner.drain(0)
         await self.app.close()
@@ -173,6 +198,11 @@ class Stage:
     async def rows(self) -> list[Row]:
         """All deliveries; checks that none of the ledger is missing."""
         found = [as_row(each) for each in await self.app.list(limit=1000)]
+        for row in found:
+            started = [each.started_at for each in await self.app.attempts(row["id"])]
+            row["first_at"] = min((each for each in started if each is not None), default=None)
+            if row["first_at"] is None and row["state"] in ("pending", "processing"):
+                row["first_at"] = row["claimed_at"] or self.clock.now()
         probe = StoreProbe(self.app.store, self.clock)  # type: ignore[arg-type]
         many = await probe.sql("select count(*) as many from duly.deliveries")
         assert len(found) == many[0]["many"] > 60
@@ -188,7 +218,11 @@ class Stage:
         return [msgspec.to_builtins(each) for each in await self.app.streams.list(limit=1000)]
 
     async def schedules(self) -> list[Row]:
-        return [msgspec.to_builtins(each) for each in await self.app.schedules.list(limit=1000)]
+        found = await self.app.schedules.list(limit=1000)
+        return [
+            msgspec.to_builtins(each) | {"tags": (await self.app.schedules.get(each.name)).tags}
+            for each in found
+        ]
 
 
 def as_row(record: Any) -> Row:
@@ -222,7 +256,7 @@ async def test_filters_in_python(
         await compare(await stage.dead(), "dead", [*DeadLetterFilter.__struct_fields__], letters)
         await compare(await stage.streams(), "streams", _arguments(app.streams.list), streams)
         found = await stage.schedules()
-        await compare(found, "schedules", _arguments(app.schedules.list), schedules)
+        await compare(found, "schedules", [*ScheduleFilterKeywords.__annotations__], schedules)
         for name in UNFILTERED:
             assert _arguments(getattr(app, name).list) == [], name
 
@@ -308,23 +342,35 @@ def _as_text(value: Any) -> str:
 
 
 def test_filters_on_the_command_line(database_url: str) -> None:
-    async def populated() -> None:
-        async with Stage(database_url):
-            pass
+    async def populated() -> dict[str, Row]:
+        """What lists do not show: the first attempts, and the tags of schedules."""
+        async with Stage(database_url) as stage:
+            rows = await stage.rows()
+            started = {
+                row["id"]: {"first_at": row["first_at"]} for row in rows if row["started_at"]
+            }
+            return started | {row["name"]: {"tags": row["tags"]} for row in await stage.schedules()}
 
-    asyncio.run(populated())
+    more = asyncio.run(populated())
 
     def listed_by(group: str, *words: str) -> list[Row]:
         where = {"DULY_DATABASE": database_url}
         done = command(group, "list", *words, "--limit", "1000", "--json", environ=where)
         found: list[Row] = done.document["items"]
-        return found
+        return [{"first_at": waiting(row)} | row | more.get(_name(row), {}) for row in found]
+
+    def waiting(row: Row) -> datetime | None:
+        if row.get("state") not in ("pending", "processing"):
+            return None
+        # The command has no virtual clock.
+        return moment(row["claimed_at"]) if row["claimed_at"] else datetime.now(UTC)
 
     async def compared(group: str) -> None:
         async def find(question: Mapping[str, Any]) -> list[str]:
-            words = [f"--{name}={_as_text(value)}" for name, value in question.items()]
-            found = listed_by(group, *words)
-            return [each.get("id") or each["name"] for each in found]
+            words = [
+                f"--{name.replace('_', '-')}={_as_text(value)}" for name, value in question.items()
+            ]
+            return [_name(each) for each in listed_by(group, *words)]
 
         rows = listed_by(group, *([] if group in NAMED else ["--payloads"]))
         assert rows
@@ -337,13 +383,19 @@ def test_filters_on_the_command_line(database_url: str) -> None:
             assert names == [], f"add {names} of {group} to a model"
 
 
+def _name(row: Row) -> str:
+    name: str = row.get("id") or row["name"]
+    return name
+
+
 def _options(group: str) -> Any:
     """The filters of a list on the command line; None if the group has no list."""
     try:
         command = command_line(overview=False)[group]["list"]
     except (KeyError, TypeError, AttributeError):
         return None
-    names = [each.name.removeprefix("--") for each in command.assemble_argument_collection()]
+    arguments = command.assemble_argument_collection()
+    names = [each.name.removeprefix("--").replace("-", "_") for each in arguments]
     # `alerts --all` has its own test.
     return [name for name in names if name not in PAGING | COMMON | {"*", "all"}]
 

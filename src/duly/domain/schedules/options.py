@@ -15,7 +15,7 @@ from duly.domain.deliveries import payloads
 from duly.domain.deliveries.retry import decode, encode, encode_checked
 from duly.domain.schedules.schedule import LARGEST_CAP, Contents, ScheduleTiming, StoredSchedule
 from duly.domain.streams.policy import checked_own_stream
-from duly.domain.time.durations import duration
+from duly.domain.time.durations import seconds_of
 from duly.domain.time.occurrences import AnyRule
 from duly.domain.time.rules import Rule
 from duly.errors import InvalidInput
@@ -86,14 +86,8 @@ def _checked(name: str, value: Any) -> Any:
     return None if value is None and name in NULLABLE else CHECKS[name](value)
 
 
-def _seconds(field: str, value: Span) -> float:
-    if isinstance(value, str):
-        value = duration(field, value)
-    return checks.checked_wait(field, value)
-
-
 def _jitter(value: Span) -> float:
-    seconds = _seconds("jitter", value)
+    seconds = seconds_of("jitter", value)
     if seconds > LONGEST_JITTER.total_seconds():
         raise InvalidInput(
             "jitter", f"{seconds:g} seconds are more than {LONGEST_JITTER.days} days"
@@ -122,14 +116,14 @@ def _plan(plan: RetryPlan) -> RetryPlan:
 
 CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "catch_up": partial(_choice, "catch_up", CatchUp),
-    "window": partial(_seconds, "window"),
+    "window": partial(seconds_of, "window"),
     "cap": partial(_whole, "cap", LARGEST_CAP),
     "overlap": partial(_choice, "overlap", Overlap),
     "start": partial(checks.checked_moment, "start"),
     "end": partial(checks.checked_moment, "end"),
     "max_runs": partial(_whole, "max_runs", MOST_RUNS),
     "jitter": _jitter,
-    "expires_after": partial(_seconds, "expires_after"),
+    "expires_after": partial(seconds_of, "expires_after"),
     "retry": _plan,
     "priority": checks.checked_priority,
     "stream": checked_own_stream,

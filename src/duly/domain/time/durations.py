@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 
+from duly.domain.checks import checked_wait
 from duly.errors import InvalidInput, quoted
 
 MILLISECONDS = {
@@ -30,3 +31,8 @@ def duration(field: str, text: str) -> timedelta:
         return timedelta(microseconds=int(total * 1000))
     except OverflowError:
         raise InvalidInput(field, f"{text!r} is too long") from None
+
+
+def seconds_of(field: str, value: float | timedelta | str) -> float:
+    """A duration in seconds, given as seconds, as a timedelta or as text."""
+    return checked_wait(field, duration(field, value) if isinstance(value, str) else value)

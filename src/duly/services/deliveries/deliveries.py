@@ -11,8 +11,11 @@ import msgspec
 
 from duly.domain import checks
 from duly.domain.deliveries import states
+from duly.domain.deliveries.lateness import checked_cursor
 from duly.domain.endpoints.endpoint import wanted_target
 from duly.domain.streams.policy import checked_stream
+from duly.domain.time.durations import seconds_of
+from duly.errors import InvalidInput, quoted
 from duly.ports import Clock, Filter, Store
 from duly.records.attempt import Attempt, HistoryEntry, Step, result_of, tries
 from duly.records.dead_letter import BulkProgress
@@ -20,6 +23,7 @@ from duly.records.delivery import (
     Delivery,
     DeliveryCounts,
     DeliveryDetail,
+    DeliverySort,
     FilterKeywords,
     PageKeywords,
     transitions,
@@ -87,7 +91,8 @@ class Deliveries:
     async def list(self, **wanted: Unpack[PageKeywords]) -> Sequence[Delivery]:
         """Deliveries, newest first.
 
-        A target is a handler's name, `endpoint:` and a name, or a URL, which means its host.
+        A target is a handler's name, `endpoint:` and a name, or a URL, which means its host. With
+        `sort="lateness"` the most late come first; those that are not due yet are left out.
         """
         filter, found = checked(wanted), builtins.list[Delivery]()
         while True:
@@ -170,12 +175,22 @@ class Deliveries:
 
 def checked(wanted: PageKeywords | FilterKeywords) -> Filter:
     """The filter with each of its fields checked."""
-    given = {name: FIELDS[name](value) for name, value in wanted.items() if value is not None}
-    return Filter(**given)
+    given: dict[str, Any] = {name: each for name, each in wanted.items() if each is not None}
+    fields = FIELDS | {"before": checked_cursor} if "sort" in given else FIELDS
+    return Filter(**{name: fields[name](value) for name, value in given.items()})
 
 
 def _text(field: str, limit: int = checks.KEY_LIMIT) -> Callable[[object], str]:
     return lambda value: checks.checked_text(field, value, limit)
+
+
+def _sort(value: str) -> DeliverySort:
+    try:
+        return DeliverySort(value)
+    except ValueError:
+        known = ", ".join(DeliverySort)
+        problem = f"{quoted(value)} is none of {known}; without it, the newest come first"
+        raise InvalidInput("sort", problem) from None
 
 
 FIELDS: dict[str, Callable[[Any], Any]] = {
@@ -187,6 +202,8 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "text": _text("text", 1000),
     "since": lambda value: checks.checked_moment("since", value),
     "until": lambda value: checks.checked_moment("until", value),
+    "late_over": lambda value: seconds_of("late_over", value),
+    "sort": _sort,
     "before": checks.checked_id,
     "limit": checks.checked_limit,
     "payloads": bool,

@@ -15,6 +15,7 @@ from duly.domain.schedules.schedule import StoredSchedule
 from duly.errors import InvalidInput, NotFound, UnreadableRule
 from duly.ports import Store, UnreadableSchedule
 from duly.records.dead_letter import BulkProgress
+from duly.records.schedule import ScheduleFilter
 from duly.services.interruption import ended
 
 BATCH = 100
@@ -107,7 +108,7 @@ class BulkPauses:
     async def _listed(self, text: str | None) -> AsyncIterator[Sequence[StoredSchedule]]:
         after, is_full = "", True
         while is_full:
-            page = await self._store.schedules.page(after, BATCH, text)
+            page = await self._store.schedules.page(after, BATCH, ScheduleFilter(text=text))
             yield [each for each in page if not isinstance(each, UnreadableSchedule)]
             is_full = len(page) == BATCH
             after = page[-1].name if page else after

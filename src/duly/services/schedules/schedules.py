@@ -15,18 +15,18 @@ from duly.domain.schedules import revisions
 from duly.domain.schedules.options import checked_options, options_of
 from duly.domain.schedules.origin import Origin, after_takeover
 from duly.domain.schedules.planning import INSTANT, Planned
-from duly.domain.schedules.record import record_of, summary_of
+from duly.domain.schedules.record import record_of
 from duly.domain.schedules.revisions import Revision, Unclaimed
 from duly.domain.schedules.schedule import Contents, ScheduleTiming, StoredSchedule, no_schedule
 from duly.domain.schedules.upcoming import upcoming_runs
 from duly.domain.time.occurrences import Occurrence
 from duly.domain.time.rules import Rule
 from duly.errors import NOT_YET, Outdated
-from duly.ports import Chance, Clock, Store, UnreadableSchedule, transaction_of
+from duly.ports import Chance, Clock, Store, transaction_of
 from duly.records.schedule import (
-    UNREADABLE,
     DeclaredSchedule,
     Schedule,
+    ScheduleFilterKeywords,
     ScheduleKeywords,
     ScheduleSummary,
     UpcomingRun,
@@ -34,6 +34,7 @@ from duly.records.schedule import (
 from duly.records.target import Target
 from duly.services.schedules.backfill import Backfills, extra_run
 from duly.services.schedules.bulk import BulkPauses
+from duly.services.schedules.listing import checked_filter, listed
 from duly.services.schedules.orphans import Orphans
 from duly.services.schedules.program import Program
 
@@ -218,16 +219,14 @@ class Schedules:
         return record_of(await self._stored(name), Schedule)
 
     async def list(
-        self, *, text: str | None = None, after: str = "", limit: int = 50
+        self, *, after: str = "", limit: int = 50, **wanted: Unpack[ScheduleFilterKeywords]
     ) -> Sequence[ScheduleSummary]:
         """Schedules by name; `after` is the last name of the previous page.
 
-        With `text`, only those whose name contains it, in upper or lower case.
+        `text` is a part of the name, in upper or lower case; `tag` one of its deliveries' tags.
         """
-        start = checks.checked_start("after", after)
-        part = None if text is None else checks.checked_text("text", text)
-        found = await self._store.schedules.page(start, checks.checked_limit(limit), part)
-        return [_summary(each) for each in found]
+        start, limit = checks.checked_start("after", after), checks.checked_limit(limit)
+        return await listed(self._store.schedules, checked_filter(wanted), start, limit)
 
     async def pause(self, name: str, reason: str | None = None) -> Schedule:
         """Create no deliveries until it is resumed; attempts in progress continue.
@@ -350,12 +349,6 @@ def _check_version(schedule: StoredSchedule | None, name: str, version: int | No
     present = None if schedule is None else schedule.version
     if version is not None and version != (present or NOT_YET):
         raise Outdated("schedule", name, present, version)
-
-
-def _summary(found: StoredSchedule | UnreadableSchedule) -> ScheduleSummary:
-    if isinstance(found, UnreadableSchedule):
-        return ScheduleSummary(name=found.name, state=UNREADABLE, problem=found.problem)
-    return summary_of(found)
 
 
 def _target(contents: Contents) -> Target:

@@ -1,5 +1,5 @@
-"""Lists of deliveries: by id, of a stream by position, of a schedule by occurrence, and those
-being processed by the lanes that are held.
+"""Lists of deliveries: by id, of a stream by position, of a schedule by occurrence, by lateness,
+and those being processed by the lanes that are held.
 
 Filters without an index search a limited number of rows for each page, so that the cost of a page
 does not depend on the size of the ledger.
@@ -14,6 +14,8 @@ from typing import Any, Literal
 import msgspec
 
 from duly.domain.deliveries.identifiers import delivery_id, span_of
+from duly.domain.deliveries.lateness import LatenessCursor, cursor_in
+from duly.errors import InvalidInput
 from duly.ports import Filter
 from duly.records.delivery import Delivery
 from duly.records.state import State
@@ -23,6 +25,9 @@ from duly.stores.deliveries.rows import delivery_of
 
 MOST = 10_000
 """The number of rows that one page searches."""
+MOST_COMPARED = 100_000
+"""The number of rows that can be ordered by lateness. It has no index: one with the start of an
+attempt in it would have to be written with every completion."""
 NEAR = 4
 """How many rows are searched first, for each one that is wanted."""
 SKEW = timedelta(days=1)
@@ -35,7 +40,9 @@ FIRST: dict[Shelf, Any] = {"page": BEGINNING, "line": 0, "occurrences": ""}
 async def page(
     database: Database, namespace: str, filter: Filter
 ) -> tuple[list[Delivery], str | None]:
-    """A page, and the id to continue from, None at the end."""
+    """A page, and the id or cursor to continue from, None at the end."""
+    if filter.sort is not None:
+        return await _by_lateness(database, namespace, filter)
     parameters = msgspec.structs.asdict(filter) | {"namespace": namespace, "before": _start(filter)}
     if filter.key is not None:
         rows = await database.fetch_named("pages.by_key", **parameters)
@@ -44,6 +51,42 @@ async def page(
     if _shelf(filter) == "occurrences":
         return await _of_schedule(database, filter, parameters)
     return await _search(database, filter, parameters)
+
+
+async def _by_lateness(
+    database: Database, namespace: str, filter: Filter
+) -> tuple[list[Delivery], str | None]:
+    """A page of all that match, most late first."""
+    within = msgspec.structs.replace(filter, before=None, stream=None, schedule=None, state=None)
+    ceiling, floor = _start(within), _first(filter) or BEGINNING
+    await _check_comparable(database, ceiling, floor)
+    parameters = msgspec.structs.asdict(filter) | {"namespace": namespace}
+    parameters |= {"ceiling": ceiling, "floor": floor, "late_below": None}
+    if filter.before is None:
+        as_of = (await database.fetch_named("pages.now"))[0]["now_at"]
+        parameters |= {"as_of": as_of, "before": END}
+    else:
+        cursor = cursor_in(filter.before)
+        as_of = cursor.as_of
+        parameters |= {"as_of": as_of, "before": cursor.id}
+        rows = await database.fetch_named("pages.late_below", **parameters)
+        if not rows or rows[0]["late"] is None:
+            return [], None
+        parameters["late_below"] = rows[0]["late"]
+    rows = await database.fetch_named("pages.lateness", **parameters)
+    found = [delivery_of(row, payload=filter.payloads) for row in rows]
+    is_full = len(found) == filter.limit
+    return found, str(LatenessCursor(as_of, found[-1].id)) if is_full else None
+
+
+async def _check_comparable(database: Database, ceiling: str, floor: str) -> None:
+    more = await database.fetch_named("pages.floor", before=ceiling, most=MOST_COMPARED)
+    if more and str(more[0]["id"]) >= floor:
+        raise InvalidInput(
+            "sort",
+            f"more than {MOST_COMPARED:,} deliveries would have to be compared; "
+            "give since and until, as close together as possible",
+        )
 
 
 async def counts(

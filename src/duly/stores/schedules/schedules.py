@@ -23,6 +23,7 @@ from duly.domain.time.rules import Yearly
 from duly.errors import Conflict, UnreadableRule
 from duly.failpoints import hit
 from duly.ports import Transaction, UnreadableSchedule, ZoneUse
+from duly.records.schedule import EVERY_SCHEDULE, ScheduleFilter, ScheduleState
 from duly.stores.access.audit import note, note_each
 from duly.stores.database import Database, Session
 from duly.stores.deliveries.transactions import own
@@ -67,11 +68,14 @@ class Schedules:
         return schedule_of(rows[0], self._addresses)
 
     async def page(
-        self, after: str, limit: int, text: str | None = None
+        self, after: str, limit: int, filter: ScheduleFilter = EVERY_SCHEDULE
     ) -> list[StoredSchedule | UnreadableSchedule]:
         """Schedules by name; one that cannot be read is returned as UnreadableSchedule."""
+        wanted = msgspec.structs.asdict(filter)
+        if filter.state is ScheduleState.UNREADABLE:
+            wanted["state"] = None
         rows = await self._database.fetch_named(
-            "schedules.page", namespace=self._namespace, after=after, limit=limit, text=text
+            "schedules.page", namespace=self._namespace, after=after, limit=limit, **wanted
         )
         return [_readable(row, self._addresses) for row in rows]
 

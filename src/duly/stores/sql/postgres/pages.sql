@@ -19,6 +19,19 @@ d.namespace = :namespace
   and (:until::timestamptz is null or d.accepted_at <= :until::timestamptz)
   and (:text::text is null or strpos(d.error, :text::text) > 0 or strpos(d.key, :text::text) > 0
        or strpos(convert_from(d.payload, 'UTF8'), :text::text) > 0)
+  and (:late_over::double precision is null or (
+      -- The last attempt is never before the first, so most rows need no look at the history.
+      coalesce(d.started_at, :now::timestamptz, now()) - d.due_at > :late_over * interval '1 second'
+      and {first_start} - d.due_at > :late_over * interval '1 second'))
+
+-- name: first_start
+-- When its first attempt started; now if it still waits, null if it ended without an attempt.
+coalesce(
+    (select min(f.started_at) from duly.attempts f where f.delivery = d.id), d.started_at,
+    case when d.state = 'pending' then coalesce((
+        select h.claimed_at from duly.agenda h
+        where h.lane = coalesce(d.lane, d.id) and h.delivery = d.id),
+        :now::timestamptz, now()) end)
 
 -- name: page
 -- Deliveries of the ledger, newest first; rows below the floor are not read.
@@ -149,3 +162,33 @@ order by b.id desc;
 -- name: by_key
 select b.* from duly.deliveries d join duly.booked b on b.id = d.id
 where {matching} and d.key = :key and d.id < :before::uuid;
+
+-- name: lateness
+-- Deliveries by lateness, most late first. Lateness is as of a moment, so that it does not change from
+-- one page to the next. Those that had no attempt and were not due yet have none.
+select b.* from (
+    select l.id, l.late from (
+        select f.id, (extract(epoch from least(f.first_at, :as_of::timestamptz) - f.due_at)
+                      * 1000000)::bigint as late
+        from (
+            select d.id, d.due_at, {first_start} as first_at from duly.deliveries d
+            where {matching} and d.id < :ceiling::uuid and d.id >= :floor::uuid
+              and d.due_at <= :as_of::timestamptz
+            offset 0
+        ) f
+        where f.first_at is not null
+    ) l
+    where l.late >= 0
+      and (:late_below::bigint is null or (l.late, l.id) < (:late_below::bigint, :before::uuid))
+    order by l.late desc, l.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by m.late desc, m.id desc;
+
+-- name: late_below
+-- The lateness of the previous page's last delivery, in microseconds.
+select (extract(epoch from least({first_start}, :as_of::timestamptz) - d.due_at)
+        * 1000000)::bigint as late
+from duly.deliveries d where d.id = :before::uuid and d.namespace = :namespace;
+
+-- name: now
+select coalesce(:now::timestamptz, now()) as now_at;

@@ -251,6 +251,10 @@ from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name > :after
   and (:text::text is null or position(lower(:text::text) in lower(s.name)) > 0)
+  and (:tag::text is null or s.tags @> jsonb_build_array(:tag::text))
+  and (:target::text is null or t.name = :target::text)
+  and (:state::text is null or case when s.paused_at is not null then 'paused'
+                                    when p.next_at is null then 'finished' else 'active' end = :state)
 order by s.name limit :limit;
 
 -- name: create

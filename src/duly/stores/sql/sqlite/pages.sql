@@ -19,6 +19,18 @@ d.namespace = :namespace
   and (:until is null or d.accepted_at <= :until)
   and (:text is null or instr(d.error, :text) > 0 or instr(d.key, :text) > 0
        or instr(cast(d.payload as text), :text) > 0)
+  and (:late_over is null or (
+      -- The last attempt is never before the first, so most rows need no look at the history.
+      coalesce(d.started_at, :now) - d.due_at > :late_over * 1000000
+      and {first_start} - d.due_at > :late_over * 1000000))
+
+-- name: first_start
+-- When its first attempt started; now if it still waits, null if it ended without an attempt.
+coalesce(
+    (select min(f.started_at) from duly.attempts f where f.delivery = d.id), d.started_at,
+    iif(d.state = 'pending', coalesce((
+        select h.claimed_at from duly.agenda h
+        where h.lane = coalesce(d.lane, d.number) and h.delivery = d.number), :now), null))
 
 -- name: page
 -- Deliveries of the ledger, newest first; rows below the floor are not read.
@@ -146,3 +158,26 @@ order by b.id desc;
 -- name: by_key
 select b.* from duly.deliveries d join duly.booked b on b.id = d.id
 where {matching} and d.key = :key and d.id < :before;
+
+-- name: lateness
+-- Deliveries by lateness, most late first. Lateness is as of a moment, so that it does not change from
+-- one page to the next. Those that had no attempt and were not due yet have none.
+select b.* from (
+    select l.id, l.late from (
+        select f.id, min(f.first_at, :as_of) - f.due_at as late from (
+            select d.id, d.due_at, {first_start} as first_at from duly.deliveries d
+            where {matching} and d.id < :ceiling and d.id >= :floor and d.due_at <= :as_of
+        ) f
+    ) l
+    where l.late >= 0 and (:late_below is null or (l.late, l.id) < (:late_below, :before))
+    order by l.late desc, l.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by m.late desc, m.id desc;
+
+-- name: late_below
+-- The lateness of the previous page's last delivery, in microseconds.
+select min({first_start}, :as_of) - d.due_at as late from duly.deliveries d
+where d.id = :before and d.namespace = :namespace;
+
+-- name: now
+select :now as now_at;

@@ -178,6 +178,10 @@ from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name > :after
   and (:text is null or instr(lower(s.name), lower(:text)) > 0)
+  and (:tag is null or exists (select 1 from json_each(s.tags) where value = :tag))
+  and (:target is null or t.name = :target)
+  and (:state is null or case when s.paused_at is not null then 'paused'
+                              when p.next_at is null then 'finished' else 'active' end = :state)
 order by s.name limit :limit;
 
 -- name: create

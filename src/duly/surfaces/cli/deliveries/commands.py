@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from cyclopts import App, Parameter
@@ -14,12 +14,14 @@ from duly.records.delivery import Delivery, DeliveryDetail
 from duly.services.deliveries.handles import wait_seconds
 from duly.surfaces.cli.deliveries.filters import WANTED, DeliveryFlags
 from duly.surfaces.cli.deliveries.moves import cancel, retry
-from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
+from duly.surfaces.cli.terminal.flags import COMMON, Backend, Common, backend
 from duly.surfaces.cli.terminal.ids import Id, whole_id
 from duly.surfaces.cli.terminal.output import answer, answer_page, cell, facts, fields, lines, table
 from duly.surfaces.cli.terminal.retry_plans import plan_in_words
 
 MOST = 1000
+PAGE = 200
+"""The most that a server lists at once."""
 Limit = Annotated[int, Parameter(help=f"How many to show, at most {MOST}.")]
 Payloads = Annotated[bool, Parameter(negative=(), help="With --json: the payload of each too.")]
 Wait = Annotated[str | None, Parameter(help="Until it has ended, up to 60s: --wait 30s.")]
@@ -38,13 +40,39 @@ async def list_(
     """List deliveries, newest first."""
     checked_limit(limit)
     async with backend(common) as app:
-        given = wanted.checked(app.clock.now())
-        if wanted.before is not None:
-            given["before"] = await whole_id(app, wanted.before)
-        found = await app.deliveries.list(**given, limit=limit + 1, payloads=payloads)
+        given = wanted.checked(app.clock.now()) | {"payloads": payloads}
+        if wanted.sort is not None:
+            page, following = await _sorted(app, given, limit)
+        else:
+            page, following = await _newest(app, given, limit)
+    show = by_lateness if wanted.sort is not None else listed
+    answer_page(common.json, page, following, lambda: show(page), flag="--before")
+
+
+async def _newest(
+    app: Backend, given: dict[str, Any], limit: int
+) -> tuple[Sequence[Delivery], str | None]:
+    if given["before"] is not None:
+        given["before"] = await whole_id(app, given["before"])
+    found = await app.deliveries.list(**given, limit=limit + 1)
     page = found[:limit]
-    next_id = page[-1].id if len(found) > limit else None
-    answer_page(common.json, page, next_id, lambda: listed(page), flag="--before")
+    return page, page[-1].id if len(found) > limit else None
+
+
+async def _sorted(
+    app: Backend, given: dict[str, Any], limit: int
+) -> tuple[Sequence[Delivery], str | None]:
+    """Like `_newest`; the cursor is more than an id, so it comes with the page."""
+    found: list[Delivery] = []
+    following = given["before"]
+    while len(found) < limit:
+        most = min(limit - len(found), PAGE)
+        page = await app.deliveries.page(**given | {"before": following, "limit": most})
+        found += page.items
+        following = page.next
+        if following is None:
+            break
+    return found, following
 
 
 @commands.command
@@ -76,6 +104,17 @@ def listed(found: Sequence[Delivery]) -> str:
             for each in found
         ),
         folds=("error",),
+    )
+
+
+def by_lateness(found: Sequence[Delivery]) -> str:
+    """Deliveries as a table, with when each was due and started."""
+    return table(
+        ("id", "target", "state", "attempt", "due", "started"),
+        (
+            (each.id, each.target, each.state, each.attempt, each.due_at, each.started_at)
+            for each in found
+        ),
     )
 
 

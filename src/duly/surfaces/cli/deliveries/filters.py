@@ -36,6 +36,12 @@ class DeliveryCriteria:
         Parameter(help="Those accepted since then: 2026-11-16T09:00Z, or 2h for two hours ago."),
     ] = None
     until: Annotated[str | None, Parameter(help="Those accepted until then.")] = None
+    late_over: Annotated[
+        str | None,
+        Parameter(
+            help="Those that started, or still wait, more than this after they were due: 5m."
+        ),
+    ] = None
 
     def checked(self, now: datetime) -> dict[str, Any]:
         """As `app.deliveries` takes it."""
@@ -71,6 +77,9 @@ class DeliveryFlags(DeliveryCriteria):
     """Which deliveries to list."""
 
     state: Annotated[str | None, Parameter(help=f"{', '.join(State)}.")] = None
+    sort: Annotated[
+        str | None, Parameter(help="lateness: the most late first; otherwise the newest.")
+    ] = None
     before: Annotated[str | None, Parameter(help="The last id of the previous page.")] = None
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.records.schedule import Schedule, ScheduleSummary, Triggered, UpcomingRun
+from duly.records.schedule import Schedule, ScheduleState, ScheduleSummary, Triggered, UpcomingRun
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.schedules.add import add
 from duly.surfaces.cli.schedules.backfill import backfill
@@ -36,6 +37,23 @@ SHOWN = (
     *("expires_after", "declared_in", "version", "created_at", "updated_at"),
 )
 """The facts about one schedule, in their order."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ScheduleFlags:
+    """A filter: schedules that match all given flags."""
+
+    text: Annotated[str | None, Parameter(help="Part of the name.")] = None
+    tag: Annotated[str | None, Parameter(help="A tag of their deliveries.")] = None
+    state: Annotated[str | None, Parameter(help=f"{', '.join(ScheduleState)}.")] = None
+    target: Annotated[
+        str | None,
+        Parameter(help="Where they deliver to: a handler, endpoint:NAME, or https://example.org."),
+    ] = None
+
+
+WANTED = ScheduleFlags()
 LISTED = ("name", "state", "target", "next_at", "last_fired_at", "runs", "merged", "skipped")
 HEADINGS = ("name", "state", "target", "next", "last", "runs", "merged", "skipped", "rule")
 
@@ -45,7 +63,7 @@ commands = App(name="schedules", help="List, show, add, pause, trigger and backf
 @commands.command(name="list")
 async def list_(
     *,
-    text: Annotated[str | None, Parameter(help="Part of the name.")] = None,
+    wanted: ScheduleFlags = WANTED,
     after: After = "",
     limit: Limit = 50,
     common: Common = COMMON,
@@ -53,7 +71,7 @@ async def list_(
     """List schedules by name."""
     checked_limit(limit)
     async with backend(common) as app:
-        found = await app.schedules.list(text=text, after=after, limit=limit + 1)
+        found = await app.schedules.list(**asdict(wanted), after=after, limit=limit + 1)
     page = found[:limit]
     next_name = page[-1].name if len(found) > limit else None
     answer_page(common.json, page, next_name, lambda: _listed(page))

@@ -7,7 +7,7 @@ from datetime import datetime
 from duly.records.dead_letter import DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery
 from duly.records.endpoint import Circuit, Endpoint, EndpointState
-from duly.records.schedule import UNREADABLE, Schedule, ScheduleSummary
+from duly.records.schedule import Schedule, ScheduleState, ScheduleSummary
 from duly.records.state import State
 from duly.records.stream import Stream, StreamState
 from duly.records.worker import Worker
@@ -41,7 +41,11 @@ STREAM_TONES = {
     StreamState.BLOCKED: Tone.BAD,
     StreamState.PAUSED: Tone.WARNING,
 }
-SCHEDULE_TONES = {"paused": Tone.WARNING, "finished": Tone.FAINT, UNREADABLE: Tone.BAD}
+SCHEDULE_TONES = {
+    "paused": Tone.WARNING,
+    "finished": Tone.FAINT,
+    ScheduleState.UNREADABLE: Tone.BAD,
+}
 
 
 def delivery_row(found: Delivery, now: datetime) -> Row:
@@ -108,7 +112,7 @@ def schedule_row(found: ScheduleSummary, now: datetime) -> Row:
 
 def schedule_pause(found: ScheduleSummary | Schedule) -> Move | None:
     """Pause it, or resume it if it is paused."""
-    if found.state == UNREADABLE:
+    if found.state == ScheduleState.UNREADABLE:
         return None
     return _toggle(Kind.SCHEDULE, found.name, found.state == "paused")
 

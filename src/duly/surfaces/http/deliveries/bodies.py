@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from duly.errors import InvalidInput
-from duly.records.delivery import DeliveryFilter
+from duly.records.delivery import DeliveryFilter, DeliverySort
 from duly.surfaces.http.protocol.bulk import BUDGET_SECONDS, Seconds
 from duly.surfaces.http.protocol.pages import Cursor, Limit, Most, Payloads
 
@@ -16,6 +16,7 @@ from duly.surfaces.http.protocol.pages import Cursor, Limit, Most, Payloads
 class DeliveryQuery(DeliveryFilter, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which deliveries to list."""
 
+    sort: Annotated[DeliverySort, Meta(description="lateness: the most late first")] | None = None
     payloads: Payloads = False
     cursor: Cursor | None = None
     limit: Limit = 50

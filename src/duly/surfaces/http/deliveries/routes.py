@@ -65,7 +65,8 @@ async def _accept(app: Namespace, new: NewDelivery, id: str | None) -> Accepted:
 async def list_(app: Namespace, query: DeliveryQuery) -> Page[Delivery]:
     """List deliveries, newest first.
 
-    Those of one stream are in its order, those of one schedule by their occurrences.
+    Those of one stream are in its order, those of one schedule by their occurrences. With `sort`
+    set to lateness, the most late come first; it takes `since` and `until` if there are many.
     """
     return await app.deliveries.page(**query.wanted())
 

@@ -11,10 +11,10 @@ from msgspec import Meta
 
 from duly.errors import InvalidInput
 from duly.records.partial import partial_of
-from duly.records.schedule import Backfilled, RuleSpec, ScheduleSpec
+from duly.records.schedule import Backfilled, RuleSpec, ScheduleFilter, ScheduleSpec
 from duly.surfaces.http.protocol.bodies import Moment
 from duly.surfaces.http.protocol.bulk import BUDGET_SECONDS, Seconds
-from duly.surfaces.http.protocol.pages import PageQuery
+from duly.surfaces.http.protocol.pages import Cursor, Limit
 
 MOST_NAMES = 10_000
 Preview = Annotated[int, Meta(ge=1, le=1000, description="how many moments")]
@@ -26,10 +26,15 @@ class ScheduleChange(partial_of(ScheduleSpec, "ScheduleFields")):  # type: ignor
     EXAMPLE: ClassVar = {"rule": {"every": "15m"}, "priority": 9}
 
 
-class SchedulesQuery(PageQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SchedulesQuery(ScheduleFilter, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which schedules to list."""
 
-    text: Annotated[str, Meta(description="part of the name, in upper or lower case")] | None = None
+    cursor: Cursor | None = None
+    limit: Limit = 50
+
+    def wanted(self) -> dict[str, Any]:
+        """As `schedules.list` takes it."""
+        return {name: getattr(self, name) for name in ScheduleFilter.__struct_fields__}
 
 
 class PreviewQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -28,7 +28,7 @@ from duly.surfaces.http.protocol.bulk import run_bulk
 from duly.surfaces.http.protocol.decoding import checked
 from duly.surfaces.http.protocol.etags import etag
 from duly.surfaces.http.protocol.hangups import while_connected
-from duly.surfaces.http.protocol.pages import Page
+from duly.surfaces.http.protocol.pages import Page, page_of
 from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.responses import Answer
 from duly.surfaces.http.protocol.routing import Other, delete, get, patch, post, put
@@ -58,9 +58,8 @@ READ: dict[str, Callable[[Any], Any]] = {
 async def list_(app: Namespace, query: SchedulesQuery) -> Page[ScheduleSummary]:
     """List schedules by name."""
     after = query.cursor or ""
-    found = await app.schedules.list(text=query.text, after=after, limit=query.limit + 1)
-    items = list(found[: query.limit])
-    return Page(items, items[-1].name if len(found) > query.limit else None)
+    found = await app.schedules.list(**query.wanted(), after=after, limit=query.limit + 1)
+    return page_of(found, query.limit, "name")
 
 
 @put(

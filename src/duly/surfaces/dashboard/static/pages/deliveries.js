@@ -15,7 +15,7 @@ import { stateTabs } from "./delivery_tabs.js";
 
 /** @typedef {import("../lib/types.js").Delivery} Delivery */
 
-const WORDS = ["state", "target", "stream", "schedule", "tag", "reason", "key", "id"];
+const WORDS = ["state", "target", "stream", "schedule", "tag", "reason", "key", "id", "late_over"];
 
 export function render() {
   const query = computed(() => place.value.query);
@@ -53,7 +53,7 @@ export function render() {
         data-search
         .value=${() => query.value.q ?? ""}
         aria-label="Search deliveries"
-        placeholder="target:email stream:orders tag:vip reason:timeout, or any text in the payload or error"
+        placeholder="target:email stream:orders tag:vip reason:timeout late_over:5m, or any text in the payload or error"
       />
     </form>
     ${tabs}
