@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -12,9 +12,9 @@ from cyclopts import Parameter
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.records.stats import FailureStats, OldestWaiting, Poison, Retries, Series
-from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
+from duly.surfaces.cli.terminal.flags import COMMON, Backend, Common, backend
 from duly.surfaces.cli.terminal.output import answer, cell, facts, fields, table
-from duly.surfaces.cli.terminal.times import moment
+from duly.surfaces.cli.terminal.times import moment, moment_or_ago
 
 LINES = 48
 
@@ -30,8 +30,17 @@ Over = Annotated[
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Part:
-    """The flags that limit a series."""
+class SeriesFlags:
+    """The flags of a series: its end, its steps, and whose outcomes are counted."""
+
+    until: Annotated[
+        str | None,
+        Parameter(help="With --series: until then, 2026-11-16T09:00Z, or 2h for two hours ago."),
+    ] = None
+    step: Annotated[
+        str | None,
+        Parameter(help=f"With --series: whole minutes, as in 15m; otherwise {LINES} lines."),
+    ] = None
 
     target: Annotated[
         str | None, Parameter(help="With --series: only the outcomes of this target.")
@@ -41,35 +50,42 @@ class Part:
     ] = None
 
 
-WHOLE = Part()
+WHOLE = SeriesFlags()
 
 
 async def stats(
     *,
     since: Since = "24h",
     series: Over = False,
-    part: Part = WHOLE,
+    flags: SeriesFlags = WHOLE,
     common: Common = COMMON,
 ) -> None:
     """Show failures: attempts, reasons, retries, poison, blocked and paused streams."""
     wanted = _since(since)
-    if part != WHOLE and not series:
+    if flags != WHOLE and not series:
         raise InvalidInput(
-            "series", "add --series: only counts over time are by target or schedule"
+            "series", "add --series: only counts over time have an end, steps, target or schedule"
         )
     async with backend(common) as app:
         if series:
-            step = _step(wanted, app.clock.now())
-            steps = await app.stats.series(wanted, step=step, **asdict(part))
+            steps = await _series(app, wanted, flags)
             answer(common.json, steps, lambda: _steps(steps))
         else:
             found = await app.stats(wanted)
             answer(common.json, found, lambda: facts(_facts(found)))
 
 
-def _step(since: datetime | timedelta, now: datetime) -> timedelta:
+async def _series(app: Backend, since: datetime | timedelta, flags: SeriesFlags) -> Series:
+    now = app.clock.now()
+    until = None if flags.until is None else moment_or_ago("until", flags.until, now)
+    step = _step(since, until or now) if flags.step is None else duration("step", flags.step)
+    part = {"target": flags.target, "schedule": flags.schedule}
+    return await app.stats.series(since, until, step, **part)
+
+
+def _step(since: datetime | timedelta, until: datetime) -> timedelta:
     """Whole minutes, so that there are at most 48 lines."""
-    span = now - since if isinstance(since, datetime) else since
+    span = until - since if isinstance(since, datetime) else since
     return timedelta(minutes=max(1, -(-span // timedelta(minutes=LINES))))
 
 
