@@ -12,6 +12,7 @@ from typing import Any, Protocol, Unpack
 from duly.domain.dead_letters import ALL
 from duly.domain.endpoints.endpoint import OVERLAP
 from duly.domain.monitoring.failure_stats import DAY
+from duly.domain.monitoring.outages import LEAST, WEEK
 from duly.domain.monitoring.rollups import HOUR, MINUTE
 from duly.domain.time.rules import Rule
 from duly.records.alert import Alert
@@ -36,6 +37,7 @@ from duly.records.endpoint import (
     EndpointWithSecret,
 )
 from duly.records.key import Key, KeyWithToken, Scope
+from duly.records.outage import OutageReport
 from duly.records.page import Page
 from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import (
@@ -273,6 +275,13 @@ class Stats(Protocol):
         target: str | HandlerTarget | None = None,
         schedule: str | None = None,
     ) -> Series: ...
+    async def outages(
+        self,
+        since: datetime | timedelta | float = WEEK,
+        *,
+        at_least: timedelta | float | str = LEAST,
+        limit: int = 50,
+    ) -> OutageReport: ...
     async def overview(self) -> Overview: ...
     async def status(self) -> Status: ...
     async def top(self) -> Top: ...

@@ -8,8 +8,10 @@ from typing import Any
 
 from duly.client.requester import Requester, page_of
 from duly.domain.monitoring.failure_stats import DAY
+from duly.domain.monitoring.outages import LEAST, WEEK, checked_least
 from duly.domain.monitoring.rollups import HOUR, MINUTE
 from duly.records.delivery import Delivery, ExplainedDelivery
+from duly.records.outage import OutageReport
 from duly.records.stats import FailureStats, Series
 from duly.records.status import Overview, Status, Top
 from duly.records.target import HandlerTarget
@@ -46,6 +48,21 @@ class Stats:
         part = {"target": named, "schedule": schedule}
         query = _from(since) | {"until": until, "step": _seconds(step)} | part
         return await self._requester.get(Series, "stats", "series", **query)
+
+    async def outages(
+        self,
+        since: datetime | timedelta | float = WEEK,
+        *,
+        at_least: timedelta | float | str = LEAST,
+        limit: int = 50,
+    ) -> OutageReport:
+        """Spans in which nothing was attempted although deliveries were due, latest first.
+
+        Those that ended since a moment or within a duration, and took `at_least` that long.
+        """
+        least = _seconds(checked_least(at_least))
+        query = _from(since) | {"at_least": least, "limit": limit}
+        return await self._requester.get(OutageReport, "stats", "outages", **query)
 
     async def overview(self) -> Overview:
         """The status now, and the counts of the last hour."""

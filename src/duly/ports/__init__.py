@@ -13,7 +13,7 @@ from duly.ports.endpoints import (
 from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import KEPT_FOR, PATIENCE, IdempotentRequest, IdempotentRequests
 from duly.ports.keys import Keys
-from duly.ports.monitoring import Alerts, Rollups, StatusReader, Traces
+from duly.ports.monitoring import Alerts, Outages, Rollups, StatusReader, Traces
 from duly.ports.running import Report, Running, RunningDelivery
 from duly.ports.schedules import (
     Audit,

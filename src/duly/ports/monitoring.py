@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from duly.domain.monitoring.alerts import AlertCause
 from duly.domain.monitoring.distributions import Times
+from duly.domain.monitoring.outages import Delays, Stop, Work
 from duly.domain.monitoring.part_counts import Part, PartKind
 from duly.domain.monitoring.rollups import Span, Tally
 from duly.records.alert import Alert
@@ -42,6 +43,18 @@ class Rollups(Protocol):
 
     async def part_series(self, kind: PartKind, name: str, span: Span) -> dict[datetime, Counts]:
         """The counts of one target or schedule, of each step by its start."""
+
+
+class Outages(Protocol):
+    """What the ledger knows of outages; each statement reads a limited number of rows."""
+
+    async def work(
+        self, horizon: datetime, seen_at: datetime, least: timedelta, most: int
+    ) -> tuple[Work, bool]:
+        """When attempts ran and deliveries waited, and whether there are more than `most`."""
+
+    async def delays(self, stops: Sequence[Stop], seen_at: datetime, most: int) -> list[Delays]:
+        """How late the deliveries of each outage were."""
 
 
 class Traces(Protocol):

@@ -19,7 +19,7 @@ from duly.ports.endpoints import Addresses, Endpoints, Gates
 from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import IdempotentRequests
 from duly.ports.keys import Keys
-from duly.ports.monitoring import Alerts, Rollups, StatusReader, Traces
+from duly.ports.monitoring import Alerts, Outages, Rollups, StatusReader, Traces
 from duly.ports.running import Running
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
@@ -301,6 +301,8 @@ class Store(Protocol):
     def status(self) -> StatusReader: ...
     @property
     def rollups(self) -> Rollups: ...
+    @property
+    def outages(self) -> Outages: ...
     @property
     def alerts(self) -> Alerts: ...
     @property

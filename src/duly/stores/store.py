@@ -35,6 +35,7 @@ from duly.stores.endpoints.targets import Targets
 from duly.stores.monitoring.alerts import Alerts
 from duly.stores.monitoring.database_facts import postgres_facts, sqlite_facts
 from duly.stores.monitoring.failure_stats import FailureStatsTable
+from duly.stores.monitoring.outages import Outages
 from duly.stores.monitoring.rollups import Rollups
 from duly.stores.monitoring.status import StatusReader
 from duly.stores.postgres import database as postgres
@@ -108,6 +109,7 @@ class SqlStore:
         self.failure_stats = FailureStatsTable(database, namespace, self.deliveries, self.plans)
         self.status = StatusReader(database, namespace, clock, self.failure_stats, self.plans)
         self.rollups = Rollups(database, namespace)
+        self.outages = Outages(database, namespace)
         self.alerts = Alerts(database, namespace)
         self.traces = Traces(database, namespace)
         self.audit = Audit(database, namespace)

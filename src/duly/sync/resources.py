@@ -142,6 +142,7 @@ class SyncStats(Blocking):
     __call__ = blocking(Stats.__call__)
     failures = blocking(Stats.failures)
     series = blocking(Stats.series)
+    outages = blocking(Stats.outages)
     overview = blocking(Stats.overview)
     status = blocking(Stats.status)
     top = blocking(Stats.top)

@@ -9,14 +9,17 @@ from typing import Any
 
 from duly.domain import checks
 from duly.domain.monitoring.failure_stats import DAY
+from duly.domain.monitoring.outages import LEAST, WEEK
 from duly.domain.monitoring.part_counts import checked_part
 from duly.domain.monitoring.rollups import HOUR, MINUTE, NOTHING, checked_span, filled, plus
 from duly.ports import Clock, Store
 from duly.records.delivery import Delivery, ExplainedDelivery, listed
+from duly.records.outage import OutageReport
 from duly.records.stats import FailureStats, Series
 from duly.records.status import NamespaceStatus, Overview, Status, Top
 from duly.records.target import HandlerTarget
 from duly.services.monitoring.live import Live
+from duly.services.monitoring.outages import outages
 from duly.services.monitoring.recovering import Recovering
 from duly.services.monitoring.shared_read import SharedRead
 from duly.services.monitoring.status import status, top
@@ -103,6 +106,21 @@ class Monitoring:
         """Deliveries that need an intervention or have run for longer than `held_for`, and why."""
         found = await self._store.deliveries.stuck(held_for, checks.checked_limit(limit))
         return listed(found, payloads=payloads)
+
+    async def outages(
+        self,
+        since: datetime | timedelta | float = WEEK,
+        *,
+        at_least: timedelta | float | str = LEAST,
+        limit: int = 50,
+    ) -> OutageReport:
+        """Spans in which nothing was attempted although deliveries were due, latest first.
+
+        Those that ended since a moment or within a duration, and took `at_least` that long. It is
+        found from the deliveries in the store, so it knows nothing of what was pruned.
+        """
+        await self._write_counts()
+        return await outages(self._store, since, at_least, limit)
 
     async def series(
         self,

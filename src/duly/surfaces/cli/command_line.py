@@ -22,6 +22,7 @@ COMMANDS = {
     "status": "monitoring.status:status",
     "health": "monitoring.health:health",
     "stats": "monitoring.stats:stats",
+    "outages": "monitoring.outages:outages",
     "alerts": "monitoring.alerts:commands",
     "workers": "workers:commands",
     "top": "top.command:top",

@@ -61,7 +61,7 @@ async def stats(
     common: Common = COMMON,
 ) -> None:
     """Show failures: attempts, reasons, retries, poison, blocked and paused streams."""
-    wanted = _since(since)
+    wanted = since_of(since)
     if flags != WHOLE and not series:
         raise InvalidInput(
             "series", "add --series: only counts over time have an end, steps, target or schedule"
@@ -97,7 +97,7 @@ def _steps(series: Series) -> str:
     )
 
 
-def _since(text: str) -> datetime | timedelta:
+def since_of(text: str) -> datetime | timedelta:
     return moment("since", text) if "T" in text or ":" in text else duration("since", text)
 
 

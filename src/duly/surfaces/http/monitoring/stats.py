@@ -9,9 +9,11 @@ import msgspec
 from msgspec import Meta
 
 from duly.domain.monitoring.failure_stats import DAY
+from duly.domain.monitoring.outages import WEEK
 from duly.domain.monitoring.rollups import HOUR
 from duly.errors import InvalidInput
 from duly.records.alert import AlertPage
+from duly.records.outage import OutageReport
 from duly.records.stats import FailureStats, Series
 from duly.records.status import Overview, Status, Top
 from duly.services.namespace import Namespace
@@ -37,6 +39,15 @@ class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     step: Annotated[int, Meta(ge=60, le=31 * 86400, description="seconds, in whole minutes")] = 60
     target: Annotated[str, Meta(description="only outcomes of deliveries to it")] | None = None
     schedule: Annotated[str, Meta(description="only outcomes of its deliveries")] | None = None
+
+
+class OutagesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which outages to report."""
+
+    since: Annotated[Moment | None, Meta(description="a week ago if left out")] = None
+    span: Span | None = None
+    at_least: Annotated[float, Meta(ge=60, description="seconds; shorter ones are left out")] = 300
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
 class AlertsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -88,6 +99,17 @@ async def series(app: Namespace, query: SeriesQuery) -> Series:
     return await app.stats.series(since, query.until, query.step, **part)
 
 
+@get("/stats/outages", operation_id="get_outages")
+async def outages(app: Namespace, query: OutagesQuery) -> OutageReport:
+    """Spans in which nothing was attempted although deliveries were due, latest first.
+
+    Each with how many deliveries were late, how late, and when they were worked off. It is found
+    from the deliveries in the store, at most the newest 500,000.
+    """
+    since = _begin(query.since, query.span) or WEEK
+    return await app.stats.outages(since, at_least=query.at_least, limit=query.limit)
+
+
 @get("/alerts", operation_id="list_alerts")
 async def alerts(app: Namespace, query: AlertsQuery) -> AlertPage:
     """Alerts, newest first, including cleared ones."""
@@ -104,4 +126,4 @@ def _begin(since: datetime | None, span: float | None) -> datetime | float | Non
     return since if span is None else span
 
 
-ROUTES = [now, status, top, failures, series, alerts]
+ROUTES = [now, status, top, failures, series, outages, alerts]
