@@ -32,6 +32,7 @@ ARGUMENTS: dict[str, Sequence[tuple[str, ...]]] = {
     "dead": [("list",), ("groups",), ("show", "<dead>"), ("poison", "--last-attempts")],
     "status": [()],
     "stats": [()],
+    "outages": [()],
     "alerts": [(), ("list",)],
     "workers": [("list",)],
     "top": [()],

@@ -186,7 +186,7 @@ class ScheduleFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     text: Annotated[str, Meta(description="part of the name, in upper or lower case")] | None = None
     tag: Annotated[str, Meta(description="a tag of its deliveries")] | None = None
-    state: ScheduleState | None = None
+    state: Annotated[ScheduleState, Meta(description="its state")] | None = None
     target: (
         Annotated[str, Meta(description="a handler, endpoint:NAME, or https://example.org")] | None
     ) = None

@@ -281,7 +281,14 @@ PATHS = {
 OTHER_PATHS = {
     *("/v1/deliveries/counts", "/v1/deliveries/{id}"),
     *("/v1/deliveries/late", "/v1/deliveries/stuck", "/v1/dead-letters/groups"),
-    *("/v1/stats/failures", "/v1/stats/series", "/v1/stats/top", "/v1/alerts", "/v1/events"),
+    *(
+        "/v1/stats/failures",
+        "/v1/stats/series",
+        "/v1/stats/outages",
+        "/v1/stats/top",
+        "/v1/alerts",
+        "/v1/events",
+    ),
     *("/v1/schedules/{name}/preview", "/v1/status", "/v1/dead-letters/poison"),
 }
 """Paths with parameters that are not these lists; they have their own tests."""

@@ -32,6 +32,7 @@ COMMANDS = {
     "/v1/alerts": "alerts list",
     "/v1/stats/failures": "stats",
     "/v1/stats/series": "stats",
+    "/v1/stats/outages": "outages",
 }
 """The command of each path that takes a query."""
 NO_COMMAND = {
@@ -41,6 +42,7 @@ OTHERWISE = {
     ("/v1/alerts", "raised"): "--all",
     ("/v1/stats/failures", "span"): "--since",
     ("/v1/stats/series", "span"): "--since",
+    ("/v1/stats/outages", "span"): "--since",
 }
 """Flags with another name: `--since` takes a duration too, and `--all` is the opposite."""
 PAGES = {"--after", "--before"}

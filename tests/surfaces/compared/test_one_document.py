@@ -192,6 +192,7 @@ FIELDS: dict[str, tuple[str, Any, str]] = {
         {"all": True, "dry_run": True},
         "schedules resume --all --dry-run",
     ),
+    "outages": ("GET stats/outages", None, "outages"),
     "top": ("GET stats/top", None, "top"),
     "trigger": ("POST schedules/cron/trigger", None, "schedules trigger cron"),
     "backfill": (

@@ -12,13 +12,14 @@ from tests.surfaces.sample_data import HOOK
 from tests.surfaces.sides import Sides
 
 pytestmark = pytest.mark.requirement("C10", "S6")
-VARYING = ("top", "stats", "endpoints recover")
+VARYING = ("top", "stats", "outages", "endpoints recover")
 """Commands whose output contains the current time."""
 READING = [
     ("status",),
     ("top",),
     ("stats",),
     ("stats", "--series", "--since", "2h"),
+    ("outages", "--since", "30d", "--at-least", "1m"),
     ("alerts", "--all"),
     ("workers",),
     ("late", "--grace", "0s"),
@@ -28,10 +29,12 @@ READING = [
     ("deliveries", "list", "--limit", "208"),
     ("deliveries", "list", "--tag", "red", "--state", "pending", "--target", "log"),
     ("deliveries", "list", "--before", "<dead>"),
+    ("deliveries", "list", "--late-over", "1ms", "--sort", "lateness", "--limit", "3"),
     ("deliveries", "show", "<pending>"),
     ("deliveries", "show", "<dead>"),
     ("schedules", "list"),
     ("schedules", "list", "--after", "cron", "--limit", "2"),
+    ("schedules", "list", "--state", "active", "--target", "log"),
     ("schedules", "show", "every"),
     ("schedules", "show", "leap"),
     ("schedules", "show", "once"),

@@ -55,3 +55,22 @@ async def test_an_invalid_since_is_code_2(sqlite_home: Home, since: str) -> None
     done = sqlite_home.duly("stats", "--since", since)
     assert done.returncode == 2
     assert done.stderr.startswith("error: since: ")
+
+
+@pytest.mark.requirement("L7")
+async def test_a_series_has_an_end_and_steps(sqlite_home: Home) -> None:
+    await sqlite_home.deliver("log")
+    whole = ("stats", "--series", "--since", "2h")
+    found = sqlite_home.json(*whole, "--until", "1h", "--step", "30m")
+    assert found["step"] == 1800
+    assert sum(each["accepted"] for each in found["points"]) == 0
+    assert (
+        sum(each["accepted"] for each in sqlite_home.json(*whole, "--step", "30m")["points"]) == 1
+    )
+    for flags, field in (
+        (("--until", "1h"), "series"),
+        (("--series", "--step", "90s"), "step"),
+        (("--series", "--until", "soon"), "until"),
+    ):
+        done = sqlite_home.duly("stats", *flags)
+        assert (done.returncode, done.stderr.startswith(f"error: {field}: ")) == (2, True)

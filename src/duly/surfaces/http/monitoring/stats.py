@@ -18,6 +18,7 @@ from duly.records.stats import FailureStats, Series
 from duly.records.status import Overview, Status, Top
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.bodies import Moment
+from duly.surfaces.http.protocol.pages import Most
 from duly.surfaces.http.protocol.routing import get
 
 Span = Annotated[float, Meta(ge=0, description="seconds before the end, instead of `since`")]
@@ -47,7 +48,7 @@ class OutagesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     since: Annotated[Moment | None, Meta(description="a week ago if left out")] = None
     span: Span | None = None
     at_least: Annotated[float, Meta(ge=60, description="seconds; shorter ones are left out")] = 300
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
+    limit: Most = 50
 
 
 class AlertsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -7,6 +7,7 @@ import { operate } from "../lib/session.js";
 import { listCard, OPERATIONS } from "../lib/table.js";
 import { attempt, momentOf, stateMark } from "../lib/ui.js";
 import { computed, html } from "../lib/view.js";
+import { outageCard } from "./outages.js";
 
 /** @typedef {import("../lib/types.js").Worker} Worker */
 
@@ -36,7 +37,8 @@ export function render() {
         "Start one: it takes deliveries as soon as it runs.",
         "duly serve",
       ],
-    })}`;
+    })}
+    ${outageCard()}`;
 }
 
 /** @param {Worker} worker */
