@@ -3,7 +3,7 @@
 import { get } from "../lib/api.js";
 import { count, duration } from "../lib/format.js";
 import { link } from "../lib/router.js";
-import { errorBanner, momentOf } from "../lib/ui.js";
+import { messageOf, momentOf } from "../lib/ui.js";
 import { html, signal } from "../lib/view.js";
 
 /** @typedef {import("../lib/types.js").Outage} Outage */
@@ -17,13 +17,12 @@ export function outageCard() {
   const load = async () => {
     try {
       outages.value = (await get("stats/outages", { span: WEEK })).outages;
-      error.value = null;
     } catch (problem) {
       error.value = problem;
     }
   };
   void load();
-  return html`${() => (error.value ? errorBanner(error.value, load) : null)}
+  return html`${() => (error.value ? html`<p class="dim">Outages are not known: ${messageOf(error.value)}</p>` : null)}
   ${() => (outages.value.length ? shown(outages.value) : null)}`;
 }
 
