@@ -83,6 +83,18 @@ async def test_late_over_works_with_other_filters_and_in_counts(
     assert await app.deliveries.count(late_over="5m") == 1
 
 
+async def test_the_order_is_of_those_that_match(app: App, late: dict[str, str]) -> None:
+    await app.deliver("work", 1, key="one", tags=["red"])
+    await app.deliver("work", 1, tags=["red"], stream="line")
+    for wanted in ({"key": "one"}, {"tag": "red"}, {"stream": "line"}, {"id": late["30"]}):
+        found = await app.deliveries.list(sort="lateness", **wanted)  # type: ignore[arg-type]
+        assert [each.id for each in found] == [
+            each.id
+            for each in await app.deliveries.list(**wanted)  # type: ignore[arg-type]
+        ]
+    assert names(await app.deliveries.list(sort="lateness", target="fails"), late) == ["retried"]
+
+
 ORDER = ["30", "20 waiting", "10", "3"]
 NOT_LATE = {"on time", "retried"}
 
@@ -125,8 +137,12 @@ async def test_lateness_is_not_ordered_among_more_rows_than_allowed(
     monkeypatch.setattr(pages, "MOST_COMPARED", 9)
     assert await app.deliveries.list(sort="lateness")
     monkeypatch.setattr(pages, "MOST_COMPARED", 7)
-    with pytest.raises(InvalidInput, match=r"sort: .* give since and until"):
+    with pytest.raises(InvalidInput, match=r"sort: more than 7 .* give late_over"):
         await app.deliveries.list(sort="lateness")
+    assert await app.deliveries.list(sort="lateness", late_over="5m")
+    monkeypatch.setattr(pages, "MOST_COMPARED_LATE", 7)
+    with pytest.raises(InvalidInput, match=r"sort: .* since and until"):
+        await app.deliveries.list(sort="lateness", late_over="5m")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ MOST = 10_000
 MOST_COMPARED = 100_000
 """The number of rows that can be ordered by lateness. It has no index: one with the start of an
 attempt in it would have to be written with every completion."""
+MOST_COMPARED_LATE = 500_000
+"""The same with `late_over`: of most rows the history is not read then."""
 NEAR = 4
 """How many rows are searched first, for each one that is wanted."""
 SKEW = timedelta(days=1)
@@ -41,8 +43,11 @@ async def page(
     database: Database, namespace: str, filter: Filter
 ) -> tuple[list[Delivery], str | None]:
     """A page, and the id or cursor to continue from, None at the end."""
-    if filter.sort is not None:
+    if filter.sort is not None and filter.key is None:
         return await _by_lateness(database, namespace, filter)
+    if filter.sort is not None:
+        # At most one has the key, so there is no order, and no page before.
+        filter = msgspec.structs.replace(filter, sort=None, before=None)
     parameters = msgspec.structs.asdict(filter) | {"namespace": namespace, "before": _start(filter)}
     if filter.key is not None:
         rows = await database.fetch_named("pages.by_key", **parameters)
@@ -59,7 +64,8 @@ async def _by_lateness(
     """A page of all that match, most late first."""
     within = msgspec.structs.replace(filter, before=None, stream=None, schedule=None, state=None)
     ceiling, floor = _start(within), _first(filter) or BEGINNING
-    await _check_comparable(database, ceiling, floor)
+    most = MOST_COMPARED if filter.late_over is None else MOST_COMPARED_LATE
+    await _check_comparable(database, ceiling, floor, most)
     parameters = msgspec.structs.asdict(filter) | {"namespace": namespace}
     parameters |= {"ceiling": ceiling, "floor": floor, "late_below": None}
     if filter.before is None:
@@ -79,13 +85,13 @@ async def _by_lateness(
     return found, str(LatenessCursor(as_of, found[-1].id)) if is_full else None
 
 
-async def _check_comparable(database: Database, ceiling: str, floor: str) -> None:
-    more = await database.fetch_named("pages.floor", before=ceiling, most=MOST_COMPARED)
+async def _check_comparable(database: Database, ceiling: str, floor: str, most: int) -> None:
+    more = await database.fetch_named("pages.floor", before=ceiling, most=most)
     if more and str(more[0]["id"]) >= floor:
         raise InvalidInput(
             "sort",
-            f"more than {MOST_COMPARED:,} deliveries would have to be compared; "
-            "give since and until, as close together as possible",
+            f"more than {most:,} deliveries would have to be compared; give late_over, and since "
+            "and until as close together as possible",
         )
 
 
