@@ -29,7 +29,7 @@ READING = [
     ("deliveries", "list", "--limit", "208"),
     ("deliveries", "list", "--tag", "red", "--state", "pending", "--target", "log"),
     ("deliveries", "list", "--before", "<dead>"),
-    ("deliveries", "list", "--late-over", "1ms", "--sort", "lateness", "--limit", "3"),
+    ("deliveries", "list", "--late-over", "1ms", "--sort", "lateness", "--limit", "500"),
     ("deliveries", "show", "<pending>"),
     ("deliveries", "show", "<dead>"),
     ("schedules", "list"),

@@ -29,6 +29,7 @@ from duly.errors import Conflict
 from duly.failpoints import hit
 from duly.ports import ExportSnapshot, ImportResult
 from duly.records.retry_plan import RetryPlan
+from duly.records.schedule import EVERY_SCHEDULE
 from duly.stores.access.audit import note
 from duly.stores.database import Database, NamedRow, Session
 from duly.stores.deliveries.maintenance import BEGINNING
@@ -129,7 +130,8 @@ class SnapshotShelves:
 
     def schedules(self) -> AsyncIterator[ScheduleEntry]:
         """Schedules by name."""
-        return self._by_name(partial(self._pages("schedules.page"), text=None), self._schedule)
+        every = msgspec.structs.asdict(EVERY_SCHEDULE)
+        return self._by_name(partial(self._pages("schedules.page"), **every), self._schedule)
 
     def _schedule(self, row: NamedRow) -> ScheduleEntry:
         return schedule_entry(schedule_of(row, self._addresses), _plan(row["retry"]))
