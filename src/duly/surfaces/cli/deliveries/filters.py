@@ -80,7 +80,9 @@ class DeliveryFlags(DeliveryCriteria):
     sort: Annotated[
         str | None, Parameter(help="lateness: the most late first; otherwise the newest.")
     ] = None
-    before: Annotated[str | None, Parameter(help="The last id of the previous page.")] = None
+    before: Annotated[
+        str | None, Parameter(help="The last id of the previous page; with --sort, its `next`.")
+    ] = None
 
 
 CRITERIA = DeliveryCriteria()
