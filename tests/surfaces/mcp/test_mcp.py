@@ -100,6 +100,8 @@ async def test_an_assistant_sees_what_commands_show(place: Place, way: str) -> N
         assert stream["head"]["error"] == "its bank refused"
         assert await mcp.ok("show_stream", name=blocked) == home.json("streams", "show", blocked)
         assert (await mcp.ok("list_stuck"))["items"][0]["why"]
+        assert (await mcp.ok("list_outages", days=1))["at_least"] == 300
+        assert (await mcp.ok("list_deliveries", sort="lateness", late_over="9d"))["items"] == []
         assert [
             each["target"] for each in (await mcp.ok("list_late", grace=0, limit=1))["items"]
         ] == ["gone"]

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from duly.records.dead_letter import DeadLetterCriteria, DeadLetterFilter
-from duly.records.delivery import DeliveryFilter
+from duly.records.delivery import DeliveryFilter, DeliverySort
+from duly.records.schedule import ScheduleFilter
 
 MOST = 100
 Limit = Annotated[int, Meta(ge=1, le=MOST, description="how many at most")]
@@ -28,6 +29,7 @@ class ListDeliveries(DeliveryFilter, frozen=True, kw_only=True, forbid_unknown_f
     """Which deliveries to list."""
 
     before: Annotated[str, Meta(description="`next` of the previous page")] | None = None
+    sort: Annotated[DeliverySort, Meta(description="the most late first")] | None = None
     limit: Limit = 20
 
 
@@ -78,10 +80,19 @@ class ListByName(Arguments, frozen=True, kw_only=True):
     limit: Limit = 20
 
 
-class ListSchedules(ListByName, frozen=True, kw_only=True):
+class ListSchedules(ScheduleFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which schedules to list."""
 
-    text: Annotated[str, Meta(description="part of the name")] | None = None
+    after: After = ""
+    limit: Limit = 20
+
+
+class ListOutages(Arguments, frozen=True, kw_only=True):
+    """Which outages to list."""
+
+    days: Annotated[float, Meta(gt=0, le=365, description="that ended in so many last days")] = 7
+    at_least: Annotated[str, Meta(description="the shortest, as in 5m")] = "5m"
+    limit: Limit = 20
 
 
 class ListStreams(ListByName, frozen=True, kw_only=True):

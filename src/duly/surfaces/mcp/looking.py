@@ -15,6 +15,7 @@ from duly.errors import NotFound
 from duly.records.dead_letter import DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery, DeliveryDetail, ExplainedDelivery
 from duly.records.endpoint import Endpoint
+from duly.records.outage import OutageReport
 from duly.records.page import Page
 from duly.records.schedule import RuleExplanation, ScheduleSummary
 from duly.records.status import Status
@@ -26,6 +27,7 @@ from duly.surfaces.mcp.arguments import (
     ListDeliveries,
     ListGroups,
     ListLate,
+    ListOutages,
     ListSchedules,
     ListStreams,
     ListStuck,
@@ -55,7 +57,7 @@ async def status(app: Backend, _given: Arguments) -> Status:
 
 @look
 async def list_deliveries(app: Backend, given: ListDeliveries) -> Page[Delivery]:
-    """List deliveries that match all given filters, newest first, without payloads.
+    """List deliveries that match all given filters, newest or most late first, without payloads.
 
     If `next` is not null there may be more: give it as `before`. A page may be short.
     """
@@ -91,6 +93,13 @@ async def list_late(app: Backend, given: ListLate) -> Page[Delivery]:
 
 
 @look
+async def list_outages(app: Backend, given: ListOutages) -> OutageReport:
+    """List spans in which nothing was attempted although deliveries were due, latest first."""
+    since = timedelta(days=given.days)
+    return await app.stats.outages(since, at_least=given.at_least, limit=given.limit)
+
+
+@look
 async def list_stuck(app: Backend, given: ListStuck) -> Page[ExplainedDelivery]:
     """List deliveries that need an intervention, and why."""
     held_for = timedelta(seconds=given.held_for)
@@ -114,7 +123,7 @@ async def list_dead_letter_groups(app: Backend, given: ListGroups) -> Page[DeadL
 @look
 async def list_schedules(app: Backend, given: ListSchedules) -> Page[ScheduleSummary]:
     """List schedules by name. If `next` is not null there are more: give it as `after`."""
-    found = await app.schedules.list(text=given.text, after=given.after, limit=given.limit + 1)
+    found = await app.schedules.list(**_fields(given) | {"limit": given.limit + 1})
     return page_by_name(found, given.limit)
 
 
@@ -174,7 +183,15 @@ def _fields(given: msgspec.Struct) -> dict[str, Any]:
 
 
 LOOKING = (
-    *(status, list_deliveries, show_delivery, explain_delivery, list_late, list_stuck),
+    *(
+        status,
+        list_deliveries,
+        show_delivery,
+        explain_delivery,
+        list_late,
+        list_stuck,
+        list_outages,
+    ),
     *(list_dead_letter_groups, list_schedules, show_schedule, explain_rule),
     *(list_streams, show_stream, list_endpoints, show_endpoint),
 )
