@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from duly.domain.schedules.rule_spec import CLOCK_CHANGES, explained
-from duly.domain.time.rules import Rule, at, cron, every, yearly
+from duly.domain.time.rules import Rule, any_of, at, cron, every, yearly
 
 OSLO = "Europe/Oslo"
 BEFORE = datetime(2026, 3, 28, 12, tzinfo=UTC)
@@ -19,6 +19,7 @@ CASES: dict[str, tuple[Rule, timedelta | None]] = {
     "wildcard": (cron("*/30 2 * * *", tz=OSLO), None),
     "elapsed": (every("1h"), timedelta()),
     "wall time": (yearly(3, 29, "02:30", tz=OSLO), timedelta(minutes=30)),
+    "several": (any_of(cron("30 2 * * *", tz=OSLO), every("1h")), timedelta()),
     "instant": (at("2026-03-29T01:10Z"), timedelta(minutes=10)),
 }
 
