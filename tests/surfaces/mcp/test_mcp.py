@@ -15,7 +15,7 @@ from tests.surfaces.processes import Home
 from tests.surfaces.sample_data import HERE, fill_store
 from tests.surfaces.sides import fresh_home
 
-pytestmark = pytest.mark.requirement("L7")
+pytestmark = [pytest.mark.requirement("L7"), pytest.mark.long]
 ACTING = {
     *("retry_dead_letter", "retry_dead_letters", "trigger_schedule"),
     *(f"{verb}_{kind}" for verb in ("pause", "resume") for kind in ("schedule", "endpoint")),
