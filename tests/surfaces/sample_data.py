@@ -5,7 +5,9 @@ from typing import Any
 
 import duly
 from duly import App, Delivery
+from duly.domain.monitoring.alerts import AlertCause
 from duly.domain.schedules.origin import Origin
+from duly.records.alert import AlertKind
 from duly.testing import run_until_idle
 from tests.surfaces.processes import Home
 
@@ -28,6 +30,8 @@ async def fill_store(home: Home) -> Alike:
         await _add_streams(app)
         await _add_endpoints(app)
         await _add_schedules(app)
+        # A server would raise it ten seconds later, between two questions of a test.
+        await app.store.alerts.raise_one(AlertCause(AlertKind.DEAD_LETTERS, "", "many died"))
         return {
             "side": list(SIDES),
             "pending": await _one_for_each_side(app, "log", tags=["red"], after=DAY),

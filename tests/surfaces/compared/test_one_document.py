@@ -160,7 +160,7 @@ RECORDS: dict[str, tuple[str, Any, str, Call]] = {
 }
 """For each record: the request, the command, and the call of an App or a client."""
 VARYING = {
-    "alerts": {"seen_at"},
+    "alerts": {"seen_at", "detail"},
     "failures": {"at", "since"},
     "keys": {"last_used_at"},
     "status": {"planner_lag"},
