@@ -110,7 +110,8 @@ async def test_orphans_end_and_release_their_claims(shop: Home) -> None:
         until_two_work(server)
         server.signal(signal.SIGKILL)
         released = [server.wait_for("WorkerStopped")["released"] for _ in range(2)]
-        assert sorted(released) == [0, 1]
+        # The second may have claimed what the first released, before it too saw that it is alone.
+        assert sorted(released) in ([0, 1], [1, 1])
         server.end()
     found = await shop.find(id)
     assert (found.state, found.attempt) == ("pending", 0)
