@@ -6,14 +6,14 @@ page, and the cursor of each page carries that moment: so no delivery is listed 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from duly.domain.checks import LATEST, checked_id
+from duly.domain.time.offsets import EPOCH
 from duly.errors import InvalidInput, quoted
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 

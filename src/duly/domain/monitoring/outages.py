@@ -18,7 +18,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
 
@@ -26,12 +26,12 @@ import msgspec
 
 from duly.domain.monitoring.rollups import MINUTE
 from duly.domain.time.durations import seconds_of
+from duly.domain.time.offsets import EPOCH
 from duly.errors import InvalidInput
 from duly.records.outage import Outage
 
 WEEK = timedelta(days=7)
 LEAST = timedelta(minutes=5)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EXAMINED = 500_000
 """The number of deliveries that a report examines, newest first."""
 LOOKBACK = timedelta(days=28)

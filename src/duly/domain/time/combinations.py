@@ -12,6 +12,7 @@ from duly.errors import InvalidInput
 
 MOST_RULES = 50
 MOST_COMPARED = 100_000
+"""How many moments are compared to count those that rules share once."""
 
 
 class AnyOf(AnyRule, frozen=True, tag="any_of"):

@@ -170,16 +170,16 @@ def _days(text: str) -> Days:
 def _add(days: Days, kind: str, text: str) -> None:
     match kind:
         case "date":
-            days.month = _month(re.search(MONTH, text)[0])  # type: ignore[index]
-            days.monthdays.append(re.search(r"\d+", text)[0])  # type: ignore[index]
+            days.month = _month(_part(MONTH, text))
+            days.monthdays.append(_part(r"\d+", text))
         case "nth":
-            weekday = _weekday(re.search(f"({WEEKDAY}) of", text)[1])  # type: ignore[index]
+            weekday = _weekday(_part(f"{WEEKDAY}(?= of)", text))
             places = [_ordinal(each) for each in re.findall(rf"{ORDINAL}(?! of)", text)]
             days.weekdays += [f"{weekday}#{each}" for each in places] or [f"{weekday}L"]
         case "last_workday" | "last_day":
             days.monthdays.append("LW" if kind == "last_workday" else "L")
         case "monthday":
-            series = re.search(ORDINALS, text)[0]  # type: ignore[index]
+            series = _part(ORDINALS, text)
             days.monthdays.append(_series(re.sub(ORDINAL, lambda each: _ordinal(each[0]), series)))
         case "weekday":
             first, last = (_weekday(each) for each in (re.findall(WEEKDAY, text) * 2)[:2])
@@ -188,6 +188,13 @@ def _add(days: Days, kind: str, text: str) -> None:
             days.weekdays += list("12345")
         case "weekend":
             days.weekdays += ["6", "0"]
+
+
+def _part(pattern: str, text: str) -> str:
+    """The part of a phrase that a pattern matches, which the phrase always has."""
+    found = re.search(pattern, text)
+    assert found is not None
+    return found[0]
 
 
 def _weekday(text: str) -> int:

@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.domain.monitoring.outages import EPOCH, Delays, Stop, Work
+from duly.domain.monitoring.outages import Delays, Stop, Work
+from duly.domain.time.offsets import EPOCH
 from duly.stores.database import Database
 from duly.stores.deliveries.maintenance import BEGINNING, END
 
 SLICE = 10_000
 MICROSECOND = timedelta(microseconds=1)
-Slice = dict[str, str]
+Parameters = dict[str, Any]
 
 
 class Outages:
@@ -27,14 +28,18 @@ class Outages:
     ) -> tuple[Work, bool]:
         """What is known since the horizon, and whether more than `most` deliveries exist."""
         found, is_capped = Work(), True
-        times = {"horizon_at": horizon, "seen_at": seen_at, "at_least": least.total_seconds()}
+        times: Parameters = {
+            "horizon_at": horizon,
+            "seen_at": seen_at,
+            "at_least": least.total_seconds(),
+        }
         async for part in self._slices(most):
-            for row in await self._rows("worked", **part, **times):
+            for row in await self._rows("worked", times | part):
                 found.ran(row["minute"], row["first_at"], min(row["last_at"], seen_at))
-            for row in await self._rows("waited", **part, **times):
+            for row in await self._rows("waited", times | part):
                 found.waited(row["minute"], row["ready_minute"], row["ready_at"])
             is_capped = part["floor"] != BEGINNING
-        first_at = (await self._rows("running", **times))[0]["first_at"]
+        first_at = (await self._rows("running", times))[0]["first_at"]
         if first_at is not None:
             found.ran((first_at - EPOCH) // timedelta(minutes=1), first_at, seen_at)
         return found, is_capped
@@ -43,7 +48,7 @@ class Outages:
         """How late the deliveries of each outage were."""
         found = [Delays(each, seen_at) for each in stops]
         ended = [each.ended_at or seen_at for each in stops]
-        wanted = {
+        wanted: Parameters = {
             "seen_at": seen_at,
             "ended": [_microseconds(each) for each in ended],
             "last": [_microseconds(each.busy_until or seen_at) for each in stops],
@@ -51,12 +56,12 @@ class Outages:
             "latest_at": max(ended),
         }
         async for part in self._slices(most):
-            for row in await self._rows("delayed", **part, **wanted):
+            for row in await self._rows("delayed", wanted | part):
                 late, started_at = row["late"] * MICROSECOND, EPOCH + row["started"] * MICROSECOND
                 found[row["outage"]].add(late, started_at, waits=bool(row["is_waiting"]))
         return found
 
-    async def _slices(self, most: int) -> AsyncIterator[Slice]:
+    async def _slices(self, most: int) -> AsyncIterator[Parameters]:
         """Parts of the ledger, newest first, of up to `most` rows together."""
         before = END
         for _ in range(-(-most // SLICE)):
@@ -67,7 +72,7 @@ class Outages:
                 return
             before = floor
 
-    async def _rows(self, name: str, **parameters: Any) -> Sequence[Any]:
+    async def _rows(self, name: str, parameters: Parameters) -> Sequence[Any]:
         return await self._database.fetch_named(
             f"outages.{name}", namespace=self._namespace, **parameters
         )

@@ -11,29 +11,17 @@ import msgspec
 
 from duly.errors import misfit
 from duly.ports import Clock
-from duly.resources import DeadLetters, Deliveries, Endpoints, Schedules, Stats, Streams
+from duly.resources import Resources
 
 Arguments = TypeVar("Arguments", bound=msgspec.Struct)
 Run = Callable[["Backend", Arguments], Awaitable[object]]
 
 
-class Backend(Protocol):
+class Backend(Resources, Protocol):
     """What the tools use: a namespace of a store, or a client of a server."""
 
     @property
     def clock(self) -> Clock: ...
-    @property
-    def deliveries(self) -> Deliveries: ...
-    @property
-    def schedules(self) -> Schedules: ...
-    @property
-    def endpoints(self) -> Endpoints: ...
-    @property
-    def streams(self) -> Streams: ...
-    @property
-    def dead_letters(self) -> DeadLetters: ...
-    @property
-    def stats(self) -> Stats: ...
 
 
 @dataclass(frozen=True)
