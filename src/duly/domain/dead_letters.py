@@ -12,9 +12,10 @@ from duly.domain import checks
 from duly.domain.deliveries.retry import attempts_allowed, decode
 from duly.domain.endpoints.endpoint import wanted_target
 from duly.domain.streams.policy import checked_stream
-from duly.errors import Conflict, InvalidInput
+from duly.errors import Conflict, InvalidInput, quoted
 from duly.records.dead_letter import DeadLetterCriteria, DeadLetterFilter
 from duly.records.delivery import Delivery
+from duly.records.recovery import Disposition, WhichLetters
 from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
 
@@ -35,6 +36,11 @@ INSTEAD = {
 
 def not_dead(delivery: Delivery, verb: str) -> Conflict:
     """The Conflict for a delivery that is not dead, with its state and what to do instead."""
+    if delivery.disposition == Disposition.GIVEN_UP:
+        return Conflict(
+            f"delivery {delivery.id} was given up for good, so it cannot be {verb}; what is to "
+            "happen after all has to be delivered anew"
+        )
     instead = INSTEAD.get(delivery.state, "look again")
     return Conflict(
         f"delivery {delivery.id} is {delivery.state}; only a dead letter can be {verb}; "
@@ -102,8 +108,24 @@ def checked(filter: DeadLetterCriteria) -> DeadLetterFilter:
     return DeadLetterFilter(**given, ids=ids)
 
 
+def to_retry(filter: DeadLetterFilter) -> DeadLetterFilter:
+    """The filter of a bulk retry: held ones only if it names their disposition or ids."""
+    wanted = checked(filter)
+    if wanted.disposition is not None or wanted.ids:
+        return wanted
+    return msgspec.structs.replace(wanted, disposition=WhichLetters.OPEN)
+
+
 def _text(field: str, limit: int = checks.KEY_LIMIT) -> Callable[[object], str]:
     return lambda value: checks.checked_text(field, value, limit)
+
+
+def _disposition(value: object) -> WhichLetters:
+    try:
+        return WhichLetters(value)  # type: ignore[arg-type]
+    except ValueError:
+        names = ", ".join(WhichLetters)
+        raise InvalidInput("disposition", f"{quoted(value)} is none of {names}") from None
 
 
 FIELDS: dict[str, Callable[[Any], Any]] = {
@@ -112,6 +134,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "target": wanted_target,
     "stream": checked_stream,
     "schedule": _text("schedule"),
+    "disposition": _disposition,
     "tag": _text("tag"),
     "text": _text("text", 1000),
     "since": lambda value: checks.checked_moment("since", value),

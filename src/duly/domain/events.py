@@ -275,6 +275,35 @@ class Pruned(Event, frozen=True):
     deliveries: int
 
 
+class DeadLettersRevived(Event, frozen=True):
+    """Recovery policies, or a generation, retried dead letters."""
+
+    deliveries: int
+    generation: str | None = None
+
+
+class DeadLettersEnded(Event, frozen=True):
+    """Recovery policies held dead letters or gave them up after the last try."""
+
+    deliveries: int
+
+
+class GenerationBegan(Event, frozen=True):
+    generation: str
+
+
+class GenerationWaits(Event, frozen=True):
+    """Workers of other generations still have the handlers of dead letters."""
+
+    generation: str
+    handlers: list[str]
+
+
+class GenerationDone(Event, frozen=True):
+    generation: str
+    deliveries: int
+
+
 class Draining(Event, frozen=True):
     running: int
     seconds: float

@@ -59,7 +59,12 @@ class Membership:
         settings, handlers = self._settings, sorted(self._handlers())
         asked_at = self._clock.monotonic()
         worker = await self._store.workers.register(
-            self._name, settings.lease, settings.concurrency, handlers, self._schedules()
+            self._name,
+            settings.lease,
+            settings.concurrency,
+            handlers,
+            self._schedules(),
+            settings.generation or None,
         )
         lease = Lease(worker, settings.lease, self._clock)
         lease.renew(asked_at)

@@ -27,6 +27,7 @@ from duly.engine.namespaces import ServedNamespaces
 from duly.engine.planner import Planner
 from duly.engine.planners import Planners
 from duly.engine.recovery import Recovery
+from duly.engine.revival import Reviver
 from duly.engine.store_clock import StoreClock
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
@@ -102,6 +103,7 @@ class Worker:
         self.recovery = Recovery(
             executor, self.directory, self.membership, observers, emit, settings.recovery_interval
         )
+        self.reviver = Reviver(store, transport, settings, emit)
         self.backlog = Backlog(store.agenda, clock, emit, self.directory, self.runner.late, grace)
         self.lease_monitor = self._make_lease_monitor(suspects, crash_rule)
 
@@ -185,6 +187,7 @@ class Worker:
         quick = (
             self.dispatcher,
             self.recovery,
+            self.reviver,
             self.backlog,
             self.admission,
             self.lease_monitor,
@@ -235,6 +238,7 @@ class Worker:
         await self.lease_monitor.tick()
         await self.recovery.tick()
         await self.running_monitor.tick()
+        await self.reviver.catch_up()
         await self.planner.catch_up()
         self.signal.hint()
         await self.dispatcher.tick()
@@ -245,9 +249,10 @@ class Worker:
         return claimed
 
     async def next_due(self) -> datetime | None:
-        """When the first lane is due that this worker could claim."""
+        """When the first lane is due that this worker could claim, or a dead letter retried."""
         await self._work.survey()
-        return self._work.next_due()
+        found = [each for each in (self._work.next_due(), self.reviver.next_at) if each is not None]
+        return min(found, default=None)
 
     async def leave(self) -> None:
         """Write the last outcomes, hand back what is held, and unregister; waits for the store."""

@@ -1,7 +1,18 @@
 """The interfaces of store, transport, clock and randomness: Protocols and values, no logic."""
 
 from duly.ports.analytics import Analytics, AnalyticsFailure
-from duly.ports.dead_letters import BulkCursor, DeadLetterMove, DeadLetters, Discard, Retry
+from duly.ports.dead_letters import (
+    BY_OPERATOR,
+    BulkCursor,
+    Cause,
+    DeadLetterMove,
+    DeadLetters,
+    Discard,
+    GiveUp,
+    Hold,
+    Release,
+    Retry,
+)
 from duly.ports.declarations import Declarations
 from duly.ports.endpoints import (
     Endpoints,
@@ -14,6 +25,7 @@ from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import KEPT_FOR, PATIENCE, IdempotentRequest, IdempotentRequests
 from duly.ports.keys import Keys
 from duly.ports.monitoring import Alerts, Outages, Rollups, StatusReader, Traces
+from duly.ports.recovery import Recovery, RecoveryWork
 from duly.ports.running import Report, Running, RunningDelivery
 from duly.ports.schedules import (
     Audit,

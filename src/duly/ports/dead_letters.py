@@ -13,6 +13,21 @@ from duly.records.dead_letter import DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery
 
 
+class Cause(msgspec.Struct, frozen=True):
+    """What made a change, for the history."""
+
+    why: str | None = None
+    note: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, str | None]:
+        """As parameters of a statement."""
+        return {"why": self.why, "note": self.note}
+
+
+BY_OPERATOR = Cause()
+
+
 class Retry(msgspec.Struct, frozen=True):
     """Retry dead letters, `spread` seconds apart; without `reset` their attempts stay spent."""
 
@@ -26,7 +41,23 @@ class Discard(msgspec.Struct, frozen=True):
     note: str
 
 
-DeadLetterMove = Retry | Discard
+class Hold(msgspec.Struct, frozen=True):
+    """Hold dead letters: nothing retries them until they are released or retried by id."""
+
+    note: str
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Release held dead letters; policies apply to them again."""
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """Give dead letters up for good."""
+
+    note: str
+
+
+DeadLetterMove = Retry | Discard | Hold | Release | GiveUp
 """What a bulk operation does with dead letters."""
 
 
@@ -65,13 +96,19 @@ class DeadLetters(Protocol):
     async def discard(self, id: str, note: str, actor: str) -> Delivery:
         """Cancel one; a stream that it blocked continues. Conflict if it is not dead."""
 
+    async def dispose(self, id: str, move: Hold | Release | GiveUp, actor: str) -> Delivery:
+        """Hold one, release it, or give it up; Conflict if its state does not allow that.
+
+        A stream that a given up one blocked continues.
+        """
+
     async def begin(self, action: str, filter: DeadLetterFilter, actor: str, detail: Any) -> None:
         """Write the audit entry of a bulk operation."""
 
     async def move(
         self, filter: DeadLetterFilter, move: DeadLetterMove, after: BulkCursor, limit: int
     ) -> tuple[int, BulkCursor | None]:
-        """Retry or discard one batch; returns how many, and the next cursor or None at the end.
+        """Move one batch; returns how many, and the next cursor or None at the end.
 
         Those of a stream are processed in its order. Each batch is committed by itself; after a
         crash the rest still matches.

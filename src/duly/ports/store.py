@@ -20,6 +20,7 @@ from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import IdempotentRequests
 from duly.ports.keys import Keys
 from duly.ports.monitoring import Alerts, Outages, Rollups, StatusReader, Traces
+from duly.ports.recovery import Recovery
 from duly.ports.running import Running
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
@@ -309,6 +310,8 @@ class Store(Protocol):
     def traces(self) -> Traces: ...
     @property
     def dead_letters(self) -> DeadLetters: ...
+    @property
+    def recovery(self) -> Recovery: ...
     @property
     def audit(self) -> Audit: ...
     @property

@@ -21,6 +21,7 @@ class Workers(Protocol):
         concurrency: int,
         handlers: Sequence[str],
         schedules: Sequence[str] = (),
+        generation: str | None = None,
     ) -> int:
         """Add a worker whose code declares these schedules; its number is never used again."""
 

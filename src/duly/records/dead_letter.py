@@ -8,6 +8,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from duly.records.recovery import WhichLetters
+
 Moment = Annotated[datetime, Meta(tz=True)]
 
 
@@ -22,6 +24,9 @@ class DeadLetterCriteria(msgspec.Struct, frozen=True, kw_only=True, omit_default
     target: str | None = None
     stream: str | None = None
     schedule: str | None = None
+    disposition: (
+        Annotated[WhichLetters, Meta(description="open: neither held nor given up")] | None
+    ) = None
     tag: str | None = None
     text: str | None = None
     since: Moment | None = None

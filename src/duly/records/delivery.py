@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from duly.errors import InvalidInput
 from duly.records.attempt import Attempt, HistoryEntry, Step, Transition
+from duly.records.recovery import Disposition
 from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
 from duly.records.stream import OnFailure
@@ -126,6 +127,15 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
         Annotated[datetime, Meta(description="it runs, and its worker was asked to cancel it")]
         | None
     ) = None
+    disposition: Annotated[
+        Disposition | None, Meta(description="of a dead letter; null if it waits for an operator")
+    ] = None
+    disposition_note: str | None = None
+    revive_at: Annotated[datetime | None, Meta(description="when a policy retries it")] = None
+    revivals: Annotated[int, Meta(description="how often policies have retried it")] = 0
+    generation: Annotated[
+        str | None, Meta(description="the last generation of the deployment that tried it")
+    ] = None
     payload_json: msgspec.Raw | UnsetType = msgspec.field(name="payload", default=UNSET)
     """The payload as the caller gave it, byte for byte."""
 

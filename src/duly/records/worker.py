@@ -21,6 +21,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: list[str]
     """The namespaces it works for; `*` means all."""
     version: str
+    generation: str | None = None
     ended_at: datetime | None = None
     ended_how: str | None = None
     draining_at: datetime | None = None

@@ -1,4 +1,4 @@
-"""Dead letters: listed, grouped, retried, edited and discarded.
+"""Dead letters: listed, grouped, retried, edited, discarded, held and given up.
 
 Bulk operations move them in batches. To continue an interrupted one, repeat it with the same filter
 and the `until` of its progress: each dead letter is moved once.
@@ -21,11 +21,22 @@ from duly.domain.dead_letters import (
     checked_note,
     place,
     placed,
+    to_retry,
     why_suspected,
 )
 from duly.domain.deliveries import payloads, retry
 from duly.domain.endpoints.endpoint import CHECKS, endpoint, endpoint_name
-from duly.ports import BulkCursor, Clock, DeadLetterMove, Discard, Retry, Store
+from duly.ports import (
+    BulkCursor,
+    Clock,
+    DeadLetterMove,
+    Discard,
+    GiveUp,
+    Hold,
+    Release,
+    Retry,
+    Store,
+)
 from duly.records.dead_letter import (
     BulkProgress,
     DeadLetterCriteria,
@@ -34,6 +45,7 @@ from duly.records.dead_letter import (
 )
 from duly.records.delivery import Delivery, ExplainedDelivery, explained, listed
 from duly.records.page import Page
+from duly.records.recovery import WhichLetters
 from duly.records.retry_plan import RetryPlan
 from duly.services.interruption import ended
 
@@ -143,6 +155,29 @@ class DeadLetters:
         self._store.wakeups.hint()
         return moved
 
+    async def hold(self, id: str, note: str) -> Delivery:
+        """Hold one: no policy and no bulk retry touches it until it is released.
+
+        `note` is the reason. It can still be retried by its id.
+        """
+        return await self._dispose(id, Hold(checked_note(note)))
+
+    async def release(self, id: str) -> Delivery:
+        """Release one that is held; recovery policies apply to it again from the start."""
+        return await self._dispose(id, Release())
+
+    async def give_up(self, id: str, note: str) -> Delivery:
+        """Give one up for good: it stays a dead letter, and nothing retries it any more.
+
+        `note` is the reason. A stream that it blocked continues.
+        """
+        return await self._dispose(id, GiveUp(checked_note(note)))
+
+    async def _dispose(self, id: str, move: Hold | Release | GiveUp) -> Delivery:
+        moved = await self._store.dead_letters.dispose(checks.checked_id(id), move, self.actor)
+        self._store.wakeups.hint()
+        return moved
+
     async def retry_all(
         self,
         filter: DeadLetterFilter = ALL,
@@ -152,12 +187,31 @@ class DeadLetters:
     ) -> AsyncIterator[BulkProgress]:
         """Retry all that match, at most `rate` a second; yields the progress.
 
-        In each stream the earliest is first. Those that die again meanwhile stay dead.
+        In each stream the earliest is first. Those that die again meanwhile stay dead. Held ones
+        are retried only if the filter names their disposition or their ids.
         """
         CHECKS["rate"](rate)
         move = Retry(reset_attempts, 0.0 if rate is None else 1 / rate)
         detail = {"reset_attempts": reset_attempts, "rate": rate}
-        async for progress in self._move_all(filter, move, "retried", detail):
+        async for progress in self._move_all(to_retry(filter), move, "retried", detail):
+            yield progress
+
+    async def hold_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
+        """Hold all that match and are not given up; `note` is the reason. Yields the progress."""
+        move = Hold(checked_note(note))
+        async for progress in self._move_all(filter, move, "held", {"note": note}):
+            yield progress
+
+    async def release_all(self, filter: DeadLetterFilter = ALL) -> AsyncIterator[BulkProgress]:
+        """Release all held ones that match; yields the progress."""
+        held = msgspec.structs.replace(checked(filter), disposition=WhichLetters.HELD)
+        async for progress in self._move_all(held, Release(), "released", {}):
+            yield progress
+
+    async def give_up_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
+        """Give up all that match for good; `note` is the reason. Yields the progress."""
+        move = GiveUp(checked_note(note))
+        async for progress in self._move_all(filter, move, "given_up", {"note": note}):
             yield progress
 
     async def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:

@@ -31,6 +31,7 @@ from duly.services.deliveries.transactions import Outbox
 from duly.services.endpoints import Endpoints, Vault
 from duly.services.monitoring.alerts import Alerts
 from duly.services.monitoring.monitoring import Monitoring
+from duly.services.recovery import Recovery
 from duly.services.schedules.program import Program
 from duly.services.schedules.schedules import Declaration, Schedules
 from duly.services.streams import Streams
@@ -104,6 +105,7 @@ class Namespace:
             store, clock, chance, intake.check, limit, name, intake.addressed, program
         )
         self.dead_letters = DeadLetters(store, clock, shared.plan, limit, name)
+        self.recovery = Recovery(store, shared.settings.recovery_policies, name)
         self.endpoints = Endpoints(
             store,
             clock,

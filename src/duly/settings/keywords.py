@@ -40,6 +40,10 @@ class Keywords(TypedDict, total=False):
     accept_queue: int | None
     http_connections: int | None
     retry: str | None
+    recovery_policies: str | None
+    recovery_rate: float | None
+    generation: str | None
+    generation_held: bool | None
     egress_allow: str | None
     webhook_secret: str | None
     secret_key: str | None

@@ -194,6 +194,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="the retry plan where delivery, schedule, endpoint and handler have none",
         ),
     ] = ""
+    recovery_policies: Annotated[
+        str,
+        Meta(
+            pattern=r"^(presets)?\Z",
+            title="presets, or nothing",
+            description="presets turns on the built-in recovery policies for dead letters",
+        ),
+    ] = ""
+    recovery_rate: Annotated[
+        float,
+        Meta(
+            ge=0.01,
+            le=1000,
+            description="dead letters a second that policies and generations retry in a namespace",
+        ),
+    ] = 10.0
+    generation: Annotated[
+        str,
+        Meta(
+            pattern=r"^$|^[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}\Z",
+            title="one word, as in v42, or nothing",
+            description="the generation of this deployment: when a new one starts, dead letters "
+            "with a recovery policy get one try in it",
+        ),
+    ] = ""
+    generation_held: Annotated[
+        bool, Meta(description="a new generation tries held dead letters, too")
+    ] = False
     egress_allow: Annotated[
         str,
         Meta(

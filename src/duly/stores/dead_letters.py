@@ -17,9 +17,20 @@ import msgspec
 from duly.domain.checks import EARLIEST, LATEST
 from duly.domain.dead_letters import LOOKED_AT, Suspect, not_dead
 from duly.failpoints import hit
-from duly.ports import BulkCursor, DeadLetterMove, Discard, Retry
+from duly.ports import (
+    BY_OPERATOR,
+    BulkCursor,
+    Cause,
+    DeadLetterMove,
+    Discard,
+    GiveUp,
+    Hold,
+    Release,
+    Retry,
+)
 from duly.records.dead_letter import DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery
+from duly.records.recovery import Disposition
 from duly.stores.access.audit import note as note_down
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.ledger import Deliveries
@@ -121,6 +132,43 @@ class DeadLetters:
                 await self._note(session, actor, "dead_letter.discarded", id, {"note": note})
         return await self._result(id, moved, "discarded")
 
+    async def dispose(self, id: str, move: Hold | Release | GiveUp, actor: str) -> Delivery:
+        """Hold one, release it, or give it up; Conflict if its state does not allow that.
+
+        Repeating it changes nothing.
+        """
+        verb = VERBS[type(move)]
+        async with self._database.together() as session:
+            moved = bool(await self._disposed(session, [id], move))
+            if moved:
+                detail = msgspec.structs.asdict(move)
+                await self._note(session, actor, f"dead_letter.{verb}", id, detail or None)
+        delivery = await self._deliveries.get(id)
+        if moved or (delivery.dead_at is not None and _is_done(delivery, move)):
+            return delivery
+        raise not_dead(delivery, verb.replace("_", " "))
+
+    async def _disposed(
+        self, session: Session, ids: list[str], move: Hold | Release | GiveUp
+    ) -> set[str]:
+        """Change the dispositions of some; returns which were changed."""
+        match move:
+            case Hold():
+                return await dispose(
+                    session, self._namespace, ids, Disposition.HELD, Cause("operator", move.note)
+                )
+            case Release():
+                rows = await session.fetch(
+                    "dead_letters.let_go", ids=ids, namespace=self._namespace
+                )
+                return {row[0] for row in rows}
+            case GiveUp():
+                return await give_up(
+                    session, self._namespace, self._members, ids, Cause("operator", move.note)
+                )
+            case _:
+                assert_never(move)
+
     async def _result(self, id: str, moved: bool, verb: str) -> Delivery:
         delivery = await self._deliveries.get(id)
         if not moved:
@@ -144,7 +192,7 @@ class DeadLetters:
     async def move(
         self, filter: DeadLetterFilter, move: DeadLetterMove, after: BulkCursor, limit: int
     ) -> tuple[int, BulkCursor | None]:
-        """Retry or discard one batch of those that match.
+        """Move one batch of those that match.
 
         Returns how many were moved, and the cursor of the next batch, None at the end.
         """
@@ -181,8 +229,14 @@ class DeadLetters:
                 return len(moved)
             case Discard():
                 return len(await self._discard_unordered(self._database, ids, move.note))
+            case Hold() | Release() | GiveUp():
+                return await self._dispose_some(ids, move)
             case _:
                 assert_never(move)
+
+    async def _dispose_some(self, ids: list[str], move: Hold | Release | GiveUp) -> int:
+        async with self._database.together() as session:
+            return len(await self._disposed(session, ids, move))
 
     async def _move_ordered(self, rows: Sequence[Row], move: DeadLetterMove) -> int:
         moved = 0
@@ -192,7 +246,9 @@ class DeadLetters:
                 case Retry():
                     moved += await self._bring_back(ids, move)
                 case Discard():
-                    moved += await self._give_up(ids, move.note)
+                    moved += await self._discard_ordered(ids, move.note)
+                case Hold() | Release() | GiveUp():
+                    moved += await self._dispose_some(ids, move)
                 case _:
                     assert_never(move)
         return moved
@@ -204,7 +260,7 @@ class DeadLetters:
         await hit("retry.after")
         return moved
 
-    async def _give_up(self, ids: list[str], note: str) -> int:
+    async def _discard_ordered(self, ids: list[str], note: str) -> int:
         discarded = await self._discard_unordered(self._database, ids, note)
         for id in ids:
             if id not in discarded:
@@ -223,6 +279,7 @@ class DeadLetters:
             namespace=self._namespace,
             reset=retry.reset,
             spread=retry.spread,
+            **BY_OPERATOR.parameters,
         )
 
     async def _discard_unordered(self, session: Session, ids: list[str], note: str) -> set[str]:
@@ -237,6 +294,40 @@ class DeadLetters:
             "since": filter.since or EARLIEST,
             "ids": list(filter.ids) or None,
         }
+
+
+async def dispose(
+    session: Session, namespace: str, ids: list[str], disposition: Disposition, cause: Cause
+) -> set[str]:
+    """Hold dead letters, or give up those outside of streams; returns which were changed."""
+    rows = await session.fetch(
+        "dead_letters.dispose",
+        ids=ids,
+        namespace=namespace,
+        disposition=disposition,
+        **cause.parameters,
+    )
+    return {row[0] for row in rows}
+
+
+async def give_up(
+    session: Session, namespace: str, members: Members, ids: list[str], cause: Cause
+) -> set[str]:
+    """Give up dead letters, which unblocks their streams; returns which were changed."""
+    in_streams = await members.among(session, ids)
+    changed = {id for id in in_streams if await members.give_up(session, id, cause)}
+    apart = [id for id in ids if id not in in_streams]
+    return changed | await dispose(session, namespace, apart, Disposition.GIVEN_UP, cause)
+
+
+VERBS = {Hold: "held", Release: "released", GiveUp: "given_up"}
+
+
+def _is_done(delivery: Delivery, move: Hold | Release | GiveUp) -> bool:
+    """Whether an operation was done before."""
+    if isinstance(move, Release):
+        return delivery.disposition not in (Disposition.HELD, Disposition.GIVEN_UP)
+    return delivery.disposition == VERBS[type(move)]
 
 
 def _group(row: dict[str, Any]) -> DeadLetterGroup:

@@ -44,6 +44,7 @@ from duly.stores.postgres.address import place as place_of
 from duly.stores.postgres.connections import Connect, Discard, NoSlot
 from duly.stores.postgres.database import Beside, Postgres
 from duly.stores.postgres.pool import OnShort
+from duly.stores.recovery import Recovery
 from duly.stores.schedules.declarations import Declarations
 from duly.stores.schedules.plans import Plans
 from duly.stores.schedules.schedules import Schedules
@@ -100,6 +101,7 @@ class SqlStore:
             self.running,
         )
         self.dead_letters = DeadLetters(database, namespace, self.deliveries, members)
+        self.recovery = Recovery(database, namespace, members)
         self.schedules = Schedules(database, namespace, self.targets, wakeups.hint, addresses)
         self.declarations = Declarations(database, namespace, self.schedules)
         self.plans = Plans(database, namespace)

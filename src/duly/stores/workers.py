@@ -32,6 +32,7 @@ class Workers:
         concurrency: int,
         handlers: Sequence[str],
         schedules: Sequence[str] = (),
+        generation: str | None = None,
     ) -> int:
         """Write a new worker row and return its number, which is never reused.
 
@@ -48,6 +49,7 @@ class Workers:
             concurrency=concurrency,
             lease=lease,
             namespaces=msgspec.json.encode(self._served).decode(),
+            generation=generation,
         )
         return int(rows[0][0])
 

@@ -151,6 +151,27 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.WARNING,
         "analytics are written again after {failures} failures, {lost} counts were lost",
     ),
+    events.DeadLettersRevived: (
+        logging.INFO,
+        "{deliveries} dead letters retried by their recovery policies or for a generation",
+    ),
+    events.DeadLettersEnded: (
+        logging.WARNING,
+        "{deliveries} dead letters held or given up: the tries of their recovery policies are used "
+        "up; see duly dead list --disposition held",
+    ),
+    events.GenerationBegan: (
+        logging.INFO,
+        "generation {generation} is new; dead letters with a recovery policy get one try in it",
+    ),
+    events.GenerationWaits: (
+        logging.INFO,
+        "generation {generation} waits for workers of other generations that have {handlers}",
+    ),
+    events.GenerationDone: (
+        logging.INFO,
+        "generation {generation} has tried {deliveries} dead letters",
+    ),
     events.Pruned: (logging.INFO, "{deliveries} finished deliveries pruned"),
     events.Draining: (logging.INFO, "stopping: {running} deliveries have {seconds:g} s to finish"),
 }

@@ -114,14 +114,26 @@ def next_delay(plan: RetryPlan, reason: Reason, failures: int, spread: float) ->
 
     `failures` includes the attempt just made.
     """
+    ruling = _ruling(plan, reason)
+    if ruling is None or failures >= ruling.attempts:
+        return None
+    return ruling.delay(failures, spread)
+
+
+def is_exhausted(plan: RetryPlan, reason: Reason, failures: int) -> bool:
+    """Whether a delivery with so many failures was retried for this reason until the end."""
+    ruling = _ruling(plan, reason)
+    return ruling is not None and failures >= ruling.attempts
+
+
+def _ruling(plan: RetryPlan, reason: Reason) -> RetryPlan | None:
+    """The plan or its rule for this reason; None if the reason is never retried."""
     if reason is Reason.POISON_MESSAGE:
         return None
     ruled = False
     while (rule := plan.rules.get(reason)) is not None:
         plan, ruled = rule, True
-    if failures >= plan.attempts or (reason in NEVER_AGAIN and not ruled):
-        return None
-    return plan.delay(failures, spread)
+    return None if reason in NEVER_AGAIN and not ruled else plan
 
 
 def attempts_allowed(plan: RetryPlan) -> int:

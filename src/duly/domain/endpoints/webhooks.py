@@ -30,6 +30,7 @@ RESERVED = frozenset(
 )
 """Headers that duly or HTTP sets; duly also sets those that begin with webhook-."""
 AGAIN = frozenset({408, 425, 429})
+ANSWERED = "it answered {}"
 RETRY_ON = ', which ends it; with retry_on="4xx" in its retry plan it is tried again'
 REDIRECTED = ", which ends it: redirects are not followed; give the URL to which it leads"
 
@@ -149,7 +150,7 @@ def outcome_of(status: int, retry_after: str | None, now: datetime, answer: str)
     """The outcome of an answer: 2xx completes, some are retried, others only with `retry_on`."""
     if 200 <= status < 300:
         return Completed(answer)
-    error = f"it answered {status}"
+    error = ANSWERED.format(status)
     wait = retry_after_seconds(retry_after, now)
     if status in AGAIN or status >= 500:
         return Failed(Reason.DEPENDENCY_FAILURE, error, at_least=wait, answer=answer)

@@ -21,6 +21,7 @@ import msgspec
 from duly.domain.deliveries.delivery import Lane
 from duly.domain.streams.stream import Halt, StreamRow, plight, to_do
 from duly.errors import Conflict
+from duly.records.recovery import Disposition
 from duly.records.state import State
 from duly.records.stream import OnFailure, StreamState
 
@@ -62,6 +63,7 @@ class Member(msgspec.Struct, frozen=True):
     lane: Lane | None
     position: int
     state: str
+    disposition: str | None = None
 
 
 class Return(StrEnum):
@@ -127,6 +129,13 @@ def discard(line: StreamRow, member: Member, note: str) -> Intervention | None:
     return Intervention(line=_unblocked(line), action=HeadAction.DISCARDED, note=note)
 
 
+def give_up(line: StreamRow, member: Member) -> Intervention | None:
+    """Leave a dead letter behind for good; None if it does not block its stream."""
+    if line.state is not StreamState.BLOCKED or line.head != member.id:
+        return None
+    return Intervention(line=_unblocked(line), action=HeadAction.LEFT)
+
+
 def cancels_head(line: StreamRow, member: Member, *, in_run: bool) -> bool:
     """Whether the delivery to cancel is the head; Conflict if a worker may be running it."""
     if line.token is not None and in_run:
@@ -164,6 +173,11 @@ def refuse_if_behind(line: StreamRow, member: Member) -> None:
 def is_dead(member: Member) -> bool:
     """Whether the delivery is a dead letter."""
     return member.state == State.DEAD
+
+
+def can_return(member: Member) -> bool:
+    """Whether the delivery is a dead letter that was not given up."""
+    return is_dead(member) and member.disposition != Disposition.GIVEN_UP
 
 
 def _unblocked(row: StreamRow) -> StreamRow:

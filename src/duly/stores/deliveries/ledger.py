@@ -14,7 +14,7 @@ from duly.domain.deliveries.states import FINISHED
 from duly.domain.endpoints.endpoint import endpoint_name
 from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.errors import Conflict, NotFound
-from duly.ports import Filter
+from duly.ports import BY_OPERATOR, Filter
 from duly.records.attempt import HistoryEntry
 from duly.records.delivery import Accepted, Delivery, ExplainedDelivery, explained
 from duly.records.state import State
@@ -184,7 +184,8 @@ class Deliveries:
         """Make a dead letter pending again, or a waiting delivery due now; else Conflict."""
         rule = "only a dead or waiting delivery can be retried"
         audit = self._audit(actor, "delivery.retried", id)
-        if await self._apply("dead_letters.retry", audit, ids=[id], reset=True, spread=0.0):
+        how = {"reset": True, "spread": 0.0, **BY_OPERATOR.parameters}
+        if await self._apply("dead_letters.retry", audit, ids=[id], **how):
             return await self.get(id)
         return await self._move("hurry", id, rule, self._members.retry, audit)
 

@@ -14,6 +14,7 @@ from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules.schedule import decode_occasion
 from duly.records.attempt import HistoryEntry
 from duly.records.delivery import Delivery, late_by
+from duly.records.recovery import Disposition
 from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
 from duly.safe_text import shown_url
@@ -32,6 +33,7 @@ def delivery_of(found: Mapping[str, Any], *, payload: bool = True) -> Delivery:
         | {
             "id": str(row["id"]),
             "state": State(row["state"]),
+            "disposition": row["disposition"] and Disposition(row["disposition"]),
             "tags": msgspec.json.decode(tags) if tags else [],
             "late_seconds": started_at and late_by(due_at, started_at).total_seconds(),
             "worker": None if token is None else worker_of(token),
@@ -71,6 +73,9 @@ BEFORE = {
     "dead_lettered": State.PENDING,
     "edited": State.PENDING,
     "discarded": State.DEAD,
+    "held": State.DEAD,
+    "given_up": State.DEAD,
+    "hold_released": State.DEAD,
 }
 AFTER = {
     "completed": State.COMPLETED,
@@ -80,6 +85,9 @@ AFTER = {
     "discarded": State.CANCELLED,
     "expired": State.CANCELLED,
     "skipped": State.CANCELLED,
+    "held": State.DEAD,
+    "given_up": State.DEAD,
+    "hold_released": State.DEAD,
 }
 
 

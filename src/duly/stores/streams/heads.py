@@ -14,6 +14,7 @@ from duly.domain.deliveries.delivery import Lane
 from duly.domain.deliveries.fingerprints import fingerprint
 from duly.domain.streams.operations import LEAVING, HeadAction, Intervention
 from duly.domain.streams.stream import NEVER, Halt, StreamRow
+from duly.ports.dead_letters import BY_OPERATOR
 from duly.stores.database import Session
 
 
@@ -78,7 +79,8 @@ def _parameters(change: Intervention) -> dict[str, Any]:
     stream = change.line
     match change.action:
         case HeadAction.RAISED:
-            return {"ids": [stream.head], "lane": stream.lane, "reset": True}
+            given = {"ids": [stream.head], "lane": stream.lane, "reset": True}
+            return given | BY_OPERATOR.parameters
         case HeadAction.APART:
             return {"due_at": stream.due_at}
         case HeadAction.MADE_DEAD:

@@ -9,13 +9,17 @@ import msgspec
 from duly.domain.streams.operations import (
     Member,
     Return,
+    can_return,
     cancels_head,
     comes_back,
     discard,
+    give_up,
     is_dead,
     refuse_if_behind,
 )
 from duly.domain.streams.stream import StreamRow
+from duly.ports.dead_letters import BY_OPERATOR, Cause
+from duly.records.recovery import Disposition
 from duly.records.state import State
 from duly.stores.database import Database, Session
 from duly.stores.streams import heads
@@ -116,17 +120,26 @@ class Members:
         rows = await session.fetch(f"ledger.{verb}", "any", id=id, namespace=self._namespace)
         return bool(rows)
 
-    async def bring_back(self, session: Session, ids: list[str], reset: bool) -> int:
-        """Put dead letters of one stream back into it; returns how many."""
+    async def bring_back(
+        self, session: Session, ids: list[str], reset: bool, cause: Cause = BY_OPERATOR
+    ) -> int:
+        """Put dead letters of one stream back into it; returns how many.
+
+        Those that were given up stay dead.
+        """
         found = await self._members(session, ids)
-        if not any(map(is_dead, found)):
+        if not any(map(can_return, found)):
             return 0
         stream, counter = await heads.opened(session, self._namespace, found[0].stream)
         # Read again: with the stream locked, no one else can put them back.
-        dead = list(filter(is_dead, await self._members(session, ids)))
+        dead = list(filter(can_return, await self._members(session, ids)))
         placed = await self._placed(session, stream, dead, counter)
         rows = await session.fetch(
-            "queue.raise", ids=[each.id for each in placed], lane=stream.lane, reset=reset
+            "queue.raise",
+            ids=[each.id for each in placed],
+            lane=stream.lane,
+            reset=reset,
+            **cause.parameters,
         )
         raised = {row[0] for row in rows}
         await self._rejoin(session, stream, [each for each in placed if each.id in raised])
@@ -191,6 +204,31 @@ class Members:
         if change is None:
             return bool(await session.fetch("queue.discard", id=id, note=note))
         return await heads.write(session, change, await heads.now(session, self._namespace))
+
+    async def among(self, session: Session, ids: list[str]) -> list[str]:
+        """Those of the deliveries that have a position in a stream, in order of position."""
+        return [each.id for each in await self._members(session, ids)]
+
+    async def lock(self, session: Session, stream: str) -> None:
+        """Lock a stream, so that nobody else moves its deliveries until the transaction ends."""
+        await heads.locked(session, self._namespace, stream)
+
+    async def give_up(self, session: Session, id: str, cause: Cause) -> bool:
+        """Give up a dead letter; if it blocked its stream, the stream continues."""
+        found = await self._locked(session, id)
+        if found is None or not can_return(found[1]):
+            return False
+        await session.fetch(
+            "dead_letters.dispose",
+            ids=[id],
+            namespace=self._namespace,
+            disposition=Disposition.GIVEN_UP,
+            **cause.parameters,
+        )
+        change = give_up(*found)
+        if change is not None:
+            await heads.write(session, change, await heads.now(session, self._namespace))
+        return True
 
 
 def _beginning(stream: StreamRow, member: Member) -> int:

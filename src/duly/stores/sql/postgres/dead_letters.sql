@@ -13,6 +13,8 @@ d.namespace = :namespace
   and (:tag::text is null or d.tags @> jsonb_build_array(:tag::text))
   and (:text::text is null or strpos(d.error, :text::text) > 0 or strpos(d.key, :text::text) > 0
        or strpos(convert_from(d.payload, 'UTF8'), :text::text) > 0)
+  and (:disposition::text is null or d.disposition = :disposition::text
+       or :disposition::text = 'open' and coalesce(d.disposition, 'left') in ('left', 'recovering'))
   and (:until::timestamptz is null or (
       select t.outcome from duly.attempts t
       where t.delivery = d.id and t.outcome = 'retried' and t.finished_at >= :until::timestamptz
@@ -97,7 +99,7 @@ with raised as (
     where d.id = any(array(
         select id from duly.deliveries
         where id = any(:ids::uuid[]) and namespace = :namespace and state = 'dead'
-          and position is null
+          and position is null and disposition is distinct from 'given_up'
         order by id for update skip locked
     )) and d.state = 'dead'
     returning d.id, d.target, d.priority, d.schedule, d.occasion, d.attempt
@@ -109,8 +111,8 @@ with raised as (
            case when occasion::json ->> 'overlap' <> 'allow' then schedule end
     from raised
 ), logged as (
-    insert into duly.attempts (delivery, attempt, outcome, finished_at)
-    select id, attempt, 'retried', coalesce(:now::timestamptz, now()) from raised
+    insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+    select id, attempt, 'retried', coalesce(:now::timestamptz, now()), :why, :note from raised
 )
 select id::text as id from raised;
 
@@ -149,6 +151,40 @@ with discarded as (
     from discarded
 )
 select id::text as id from discarded;
+
+-- name: dispose
+-- Holds dead letters, or gives them up; of those in a stream's queue see Members.
+with disposed as (
+    update duly.deliveries d set disposition = :disposition, revive_at = null
+    where d.id = any(array(
+        select id from duly.deliveries
+        where id = any(:ids::uuid[]) and namespace = :namespace and state = 'dead'
+        order by id for update skip locked
+    )) and d.state = 'dead' and coalesce(d.disposition, 'left') not in ('given_up', :disposition)
+    returning d.id, d.attempt
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+    select id, attempt, :disposition, coalesce(:now::timestamptz, now()), :why, :note
+    from disposed
+)
+select id::text as id from disposed;
+
+-- name: let_go
+-- Held dead letters are open again, and policies apply to them.
+with opened as (
+    update duly.deliveries d set disposition = null, revivals = null
+    where d.id = any(array(
+        select id from duly.deliveries
+        where id = any(:ids::uuid[]) and namespace = :namespace and disposition = 'held'
+        order by id for update skip locked
+    )) and d.state = 'dead' and d.disposition = 'held'
+    returning d.id, d.attempt
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at, reason)
+    select id, attempt, 'hold_released', coalesce(:now::timestamptz, now()), 'operator'
+    from opened
+)
+select id::text as id from opened;
 
 -- name: crashed
 -- Unfinished deliveries whose workers died while they held them, most crashes first.

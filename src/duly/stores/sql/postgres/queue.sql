@@ -94,7 +94,8 @@ update duly.agenda set replay_from = least(replay_from, :position) where lane = 
 
 -- name: members
 -- The given deliveries that have a position in a stream, in order of position.
-select id::text as id, stream, lane::text as lane, position, state from duly.deliveries
+select id::text as id, stream, lane::text as lane, position, state, disposition
+from duly.deliveries
 where id = any(:ids::uuid[]) and namespace = :namespace and position is not null
 order by stream, position, id;
 
@@ -145,8 +146,8 @@ with raised as (
     where id = any(:ids::uuid[]) and state = 'dead'
     returning id, attempt
 ), logged as (
-    insert into duly.attempts (delivery, attempt, outcome, finished_at)
-    select id, attempt, 'retried', coalesce(:now::timestamptz, now()) from raised
+    insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+    select id, attempt, 'retried', coalesce(:now::timestamptz, now()), :why, :note from raised
 )
 select id::text as id from raised;
 

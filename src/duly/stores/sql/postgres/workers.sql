@@ -1,9 +1,9 @@
 -- name: register
 insert into duly.workers
-    (namespace, name, version, handlers, schedules, namespaces, concurrency, lease, started_at,
-     beat_at)
+    (namespace, name, version, handlers, schedules, namespaces, concurrency, lease, generation,
+     started_at, beat_at)
 values (:namespace, :name, :version, :handlers::text::jsonb, :schedules::text::jsonb,
-        :namespaces::text::jsonb, :concurrency, :lease,
+        :namespaces::text::jsonb, :concurrency, :lease, :generation,
         coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
 returning id;
 
@@ -135,7 +135,7 @@ where id = :worker and ended_at is null;
 -- name: all
 select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrency,
        w.handlers::text as handlers, coalesce(w.namespaces, jsonb_build_array(w.namespace))::text as namespaces,
-       w.version, w.ended_at, w.ended_how, w.draining_at,
+       w.version, w.ended_at, w.ended_how, w.draining_at, w.generation,
        (select count(*) from duly.claims c join duly.agenda a
         on a.lane = any(c.lanes) and a.token = c.token
         where c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296) as holding,

@@ -13,6 +13,8 @@ d.namespace = :namespace
   and (:tag is null or exists (select 1 from json_each(d.tags) where value = :tag))
   and (:text is null or instr(d.error, :text) > 0 or instr(d.key, :text) > 0
        or instr(cast(d.payload as text), :text) > 0)
+  and (:disposition is null or d.disposition = :disposition
+       or :disposition = 'open' and coalesce(d.disposition, 'left') in ('left', 'recovering'))
   and (:until is null or not exists (
       select 1 from duly.attempts t
       where t.delivery = d.id and t.outcome = 'retried' and t.finished_at >= :until))
@@ -94,16 +96,16 @@ select number, number, target, priority,
        iif(occasion ->> 'overlap' <> 'allow', schedule, null)
 from duly.deliveries
 where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
-  and position is null;
-insert into duly.attempts (delivery, attempt, outcome, finished_at)
-select id, iif(:reset, 0, attempt), 'retried', :now from duly.deliveries
+  and position is null and disposition is not 'given_up';
+insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+select id, iif(:reset, 0, attempt), 'retried', :now, :why, :note from duly.deliveries
 where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
-  and position is null;
+  and position is null and disposition is not 'given_up';
 update duly.deliveries
 set state = 'pending', attempt = iif(:reset, 0, attempt), dead_at = null, finished_at = null,
     fingerprint = null
 where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
-  and position is null
+  and position is null and disposition is not 'given_up'
 returning id;
 
 -- name: edit
@@ -125,6 +127,28 @@ update duly.deliveries
 set state = 'cancelled', dead_at = null, fingerprint = null, finished_at = :now
 where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
   and lane is null
+returning id;
+
+-- name: dispose
+-- Holds dead letters, or gives them up; of those in a stream's queue see Members.
+insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+select id, attempt, :disposition, :now, :why, :note from duly.deliveries
+where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
+  and coalesce(disposition, 'left') not in ('given_up', :disposition);
+update duly.deliveries set disposition = :disposition, revive_at = null
+where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
+  and coalesce(disposition, 'left') not in ('given_up', :disposition)
+returning id;
+
+-- name: let_go
+-- Held dead letters are open again, and policies apply to them.
+insert into duly.attempts (delivery, attempt, outcome, finished_at, reason)
+select id, attempt, 'hold_released', :now, 'operator' from duly.deliveries
+where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
+  and disposition = 'held';
+update duly.deliveries set disposition = null, revivals = null
+where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
+  and disposition = 'held'
 returning id;
 
 -- name: crashed

@@ -92,7 +92,8 @@ where lane = :lane;
 
 -- name: members
 -- The given deliveries that have a position in a stream, in order of position.
-select id, stream, lane, position, state from duly.deliveries
+select id, stream, lane, position, state, disposition
+from duly.deliveries
 where id in (select value from json_each(:ids)) and namespace = :namespace
   and position is not null
 order by stream, position, id;
@@ -133,8 +134,8 @@ values (:id, 0, 'retried', :now)
 returning delivery as id;
 
 -- name: raise
-insert into duly.attempts (delivery, attempt, outcome, finished_at)
-select id, iif(:reset, 0, attempt), 'retried', :now from duly.deliveries
+insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+select id, iif(:reset, 0, attempt), 'retried', :now, :why, :note from duly.deliveries
 where id in (select value from json_each(:ids)) and state = 'dead';
 update duly.deliveries
 set state = 'pending', attempt = iif(:reset, 0, attempt), dead_at = null, finished_at = null,

@@ -1,9 +1,9 @@
 -- name: register
 insert into duly.workers
-    (namespace, name, version, handlers, schedules, namespaces, concurrency, lease, started_at,
-     beat_at)
-values (:namespace, :name, :version, :handlers, :schedules, :namespaces, :concurrency, :lease, :now,
-        :now)
+    (namespace, name, version, handlers, schedules, namespaces, concurrency, lease, generation,
+     started_at, beat_at)
+values (:namespace, :name, :version, :handlers, :schedules, :namespaces, :concurrency, :lease, :generation,
+        :now, :now)
 returning id;
 
 -- name: beat
@@ -108,7 +108,7 @@ where id = :worker and ended_at is null;
 
 -- name: all
 select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrency,
-       w.handlers, coalesce(w.namespaces, json_array(w.namespace)) as namespaces, w.version, w.ended_at, w.ended_how, w.draining_at,
+       w.handlers, coalesce(w.namespaces, json_array(w.namespace)) as namespaces, w.version, w.ended_at, w.ended_how, w.draining_at, w.generation,
        (select count(*) from duly.agenda a
         where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296) as holding,
        w.ended_at is null

@@ -1,0 +1,240 @@
+"""Retries dead letters by their recovery policies, and once in a new generation of the deployment.
+
+One statement finds the namespaces with something to do, so the others cost nothing. Each step is a
+short transaction; a worker that is killed between two of them leaves the rest to the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from duly.domain.events import (
+    DeadLettersEnded,
+    DeadLettersRevived,
+    Event,
+    GenerationBegan,
+    GenerationDone,
+    GenerationWaits,
+)
+from duly.domain.recovery import DeadLetter, Policies, policies_of
+from duly.engine.loops import Pause, contained
+from duly.ports import Emit, RecoveryWork, Store, Transport
+from duly.records.recovery import Disposition, Generation
+from duly.settings import Settings
+
+IDLE = 5.0
+BUSY = 0.2
+"""Seconds between two batches, which leave the store to urgent work."""
+BATCH = 200
+TARGETS = 1000
+
+
+class Reviver:
+    """Applies policies to dead letters, and retries them when their time has come."""
+
+    name = "reviver"
+
+    def __init__(self, store: Store, transport: Transport, settings: Settings, emit: Emit) -> None:
+        self.wake = asyncio.Event()
+        self._store = store
+        self._transport = transport
+        self._settings = settings
+        self._emit = emit
+        self.next_at: datetime | None = None
+        """When the next dead letter is retried, as of the last tick."""
+        self.did_some = False
+        """Whether the last tick changed anything."""
+        self._waits: set[str] = set()
+        """Generations of which it was reported that they wait."""
+
+    async def tick(self) -> Pause:
+        """Do one batch in each namespace that has something to do."""
+        settings = self._settings
+        steps = [_Step(IDLE)]
+        for work in await self._store.recovery.survey(settings.served, settings.generation or None):
+            store = self._store.within(work.namespace)
+            foreign = None if store is self._store else work.namespace
+            revival = _Revival(store, self._transport, settings, self._emit_within(foreign), work)
+            step = await contained(self.name, foreign, self._emit, revival.step(self._waits))
+            steps.append(step if isinstance(step, _Step) else _Step(step.seconds))
+        self.next_at = min((each.next_at for each in steps if each.next_at), default=None)
+        self.did_some = any(each.did_some for each in steps)
+        return Pause(min(each.seconds for each in steps))
+
+    async def catch_up(self) -> None:
+        """Do all that can be done at this moment."""
+        await self.tick()
+        while self.did_some:
+            await self.tick()
+
+    def _emit_within(self, namespace: str | None) -> Emit:
+        if namespace is None:
+            return self._emit
+        return lambda event: self._emit(_in(event, namespace))
+
+
+class _Step(msgspec.Struct, frozen=True):
+    """How long to wait after a step, whether it changed anything, and the next retry."""
+
+    seconds: float
+    did_some: bool = False
+    next_at: datetime | None = None
+
+
+class _Tried(msgspec.Struct, frozen=True):
+    """How many dead letters a generation changed, and why others still wait."""
+
+    changed: int = 0
+    has_rest: bool = False
+    """The rate may allow no more at this moment."""
+    waits_for: list[str] = []
+    """Handlers that workers of other generations still have."""
+
+
+def _in(event: Event, namespace: str) -> Event:
+    return msgspec.structs.replace(event, namespace=namespace)
+
+
+class _Revival:
+    """The next steps in one namespace."""
+
+    def __init__(
+        self,
+        store: Store,
+        transport: Transport,
+        settings: Settings,
+        emit: Emit,
+        work: RecoveryWork,
+    ) -> None:
+        self._store = store.recovery
+        self._wakeups = store.wakeups
+        self._namespace = work.namespace
+        self._transport = transport
+        self._settings = settings
+        self._emit = emit
+        self._work = work
+        self._policies: Policies = policies_of(work.policies, settings.recovery_policies)
+
+    async def step(self, waits: set[str]) -> _Step:
+        """Do one batch of each kind."""
+        await self._begin_own()
+        if not self._policies and self._work.digest is None:
+            return _Step(IDLE)
+        digest = self._policies.digest
+        if self._work.digest != digest:
+            more = await self._store.forget(digest, BATCH)
+            return _Step(BUSY, did_some=more or bool(self._policies))
+        decided = self._work.undecided and bool(self._policies) and await self._decide(digest)
+        revived = await self._revive()
+        tried = await self._try_generations(waits, more=decided)
+        next_at = self._soonest if tried.has_rest else self._next_at
+        if decided or revived or tried.changed:
+            return _Step(BUSY, did_some=True, next_at=next_at)
+        return _Step(self._idle(next_at), next_at=next_at)
+
+    async def _begin_own(self) -> None:
+        own = self._settings.generation
+        if own and not self._work.knows_own:
+            await self._store.begin_generation(own, with_held=self._settings.generation_held)
+            self._emit(GenerationBegan(generation=own))
+
+    @property
+    def _soonest(self) -> datetime:
+        """When the rate allows the next retry at the latest."""
+        return self._work.seen_at + timedelta(seconds=1 / self._settings.recovery_rate)
+
+    @property
+    def _next_at(self) -> datetime | None:
+        next_at = self._work.next_at
+        return None if next_at is None else max(next_at, self._soonest)
+
+    def _idle(self, next_at: datetime | None) -> float:
+        if next_at is None:
+            return IDLE
+        return min(IDLE, max(BUSY, (next_at - self._work.seen_at).total_seconds()))
+
+    async def _decide(self, digest: str) -> bool:
+        """Apply the policies to one batch of each target; whether there may be more."""
+        decided = False
+        for number, name in (await self._store.undecided_targets(TARGETS)).items():
+            if self._transport.reaches(name):
+                letters = await self._store.undecided(number, name, BATCH)
+                plan = self._transport.plan(name, self._namespace)
+                decisions = [self._policies.decide(each, plan) for each in letters]
+                await self._store.decide(digest, decisions)
+                decided = True
+                ended = sum(each.note is not None for each in decisions)
+                if ended:
+                    self._emit(DeadLettersEnded(deliveries=ended))
+        return decided
+
+    async def _revive(self) -> int:
+        work = self._work
+        if work.next_at is None or work.next_at > work.seen_at:
+            return 0
+        revived = await self._store.revive(self._settings.recovery_rate, BATCH)
+        self._tell(revived, None)
+        return revived
+
+    def _tell(self, revived: int, generation: str | None) -> None:
+        if revived:
+            self._wakeups.hint()
+            self._emit(DeadLettersRevived(deliveries=revived, generation=generation))
+
+    async def _try_generations(self, waits: set[str], *, more: bool) -> _Tried:
+        """Give dead letters of before their try in new generations."""
+        found = _Tried()
+        if not self._work.has_generation and (
+            self._work.knows_own or not self._settings.generation
+        ):
+            return found
+        for generation, demanded in await self._store.open_generations(self._settings.generation):
+            waiting = set() if demanded else await self._store.elsewhere(generation.name)
+            tried = await self._try(generation, waiting)
+            found = _Tried(found.changed + tried.changed, found.has_rest or tried.has_rest)
+            if tried.waits_for:
+                self._report(generation.name, tried.waits_for, waits)
+            elif not tried.changed and not tried.has_rest and not more:
+                await self._end(generation)
+        return found
+
+    async def _end(self, generation: Generation) -> None:
+        await self._store.end_generation(generation.name)
+        self._emit(GenerationDone(generation=generation.name, deliveries=generation.tried))
+
+    async def _try(self, generation: Generation, waiting: set[str]) -> _Tried:
+        """Retry a batch in a generation; those of targets in `waiting` are left for later."""
+        letters = await self._untried(generation, waiting)
+        matching = [each for each in letters if self._matches(each)]
+        others = [each.id for each in letters if each not in matching]
+        if others:
+            await self._store.skip(generation.name, others)
+        if matching:
+            rate = self._settings.recovery_rate
+            done = await self._store.revive_untried(generation, matching, rate, BATCH)
+            self._tell(done, generation.name)
+            return _Tried(done + len(others), has_rest=True)
+        if others or not waiting:
+            return _Tried(len(others))
+        left = await self._untried(generation, set())
+        return _Tried(waits_for=sorted({each.target for each in left}))
+
+    async def _untried(self, generation: Generation, waiting: set[str]) -> Sequence[DeadLetter]:
+        found = await self._store.untried(generation, Disposition.RECOVERING, waiting, BATCH)
+        if generation.with_held and not found:
+            found = await self._store.untried(generation, Disposition.HELD, waiting, BATCH)
+        return found
+
+    def _matches(self, letter: DeadLetter) -> bool:
+        plan = self._transport.plan(letter.target, self._namespace)
+        policy = self._policies.policy_for(letter, plan)
+        return policy is not None and policy.tries > 0
+
+    def _report(self, generation: str, handlers: list[str], waits: set[str]) -> None:
+        if generation not in waits:
+            waits.add(generation)
+            self._emit(GenerationWaits(generation=generation, handlers=handlers))
