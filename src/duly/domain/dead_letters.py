@@ -36,16 +36,21 @@ INSTEAD = {
 
 def not_dead(delivery: Delivery, verb: str) -> Conflict:
     """The Conflict for a delivery that is not dead, with its state and what to do instead."""
-    if delivery.disposition == Disposition.GIVEN_UP:
-        return Conflict(
-            f"delivery {delivery.id} was given up for good, so it cannot be {verb}; what is to "
-            "happen after all has to be delivered anew"
-        )
+    refuse_given_up(delivery, verb)
     instead = INSTEAD.get(delivery.state, "look again")
     return Conflict(
         f"delivery {delivery.id} is {delivery.state}; only a dead letter can be {verb}; "
         + instead.format(id=delivery.id)
     )
+
+
+def refuse_given_up(delivery: Delivery, verb: str) -> None:
+    """Raise Conflict if the delivery was given up."""
+    if delivery.disposition == Disposition.GIVEN_UP:
+        raise Conflict(
+            f"delivery {delivery.id} was given up for good, so it cannot be {verb}; what is to "
+            "happen after all has to be delivered anew"
+        )
 
 
 class Suspect(msgspec.Struct, frozen=True):

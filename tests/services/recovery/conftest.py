@@ -1,4 +1,4 @@
-"""Apps on the same store with other settings."""
+"""Apps on the same store with other settings, one after the other."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -8,17 +8,20 @@ import pytest
 
 from duly import App
 from duly.testing import VirtualClock
+from tests.services.work import Work
 
-MakeApp = Callable[..., Awaitable[App]]
+Deploy = Callable[..., Awaitable[Work]]
 
 
 @pytest.fixture
-async def make_app(database_url: str, clock: VirtualClock) -> AsyncIterator[MakeApp]:
-    """Opens an app with these settings; it is closed at the end."""
+async def deploy(database_url: str, clock: VirtualClock) -> AsyncIterator[Deploy]:
+    """Opens an app with these settings in place of the one before."""
     async with AsyncExitStack() as stack:
 
-        async def make(**settings: Any) -> App:
-            app = App(database_url, clock=clock, environment={}, **settings)
-            return await stack.enter_async_context(app)
+        async def open_next(**settings: Any) -> Work:
+            await stack.aclose()
+            given = {"recovery_rate": 1000.0} | settings
+            app = App(database_url, clock=clock, environment={}, **given)
+            return Work(await stack.enter_async_context(app))
 
-        yield make
+        yield open_next

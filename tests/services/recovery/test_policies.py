@@ -11,7 +11,7 @@ import duly
 from duly import App, Conflict, DeadLetterFilter, InvalidInput, NotFound
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START
-from tests.services.recovery.conftest import MakeApp
+from tests.services.recovery.conftest import Deploy
 from tests.services.work import NAME, Work, blocked
 
 pytestmark = pytest.mark.requirement("L1")
@@ -84,10 +84,10 @@ class TestTries:
         assert (found.state, found.revivals) == ("completed", 1)
 
     async def test_a_rate_limits_how_many_come_back_at_once(
-        self, make_app: MakeApp, clock: VirtualClock
+        self, deploy: Deploy, clock: VirtualClock
     ) -> None:
-        app = await make_app(recovery_rate=2.0)
-        work = Work(app)
+        work = await deploy(recovery_rate=2.0)
+        app = work.app
         await policy(app, after=60)
         await die(work, *range(7))
         clock.advance(MINUTE)
@@ -101,11 +101,9 @@ class TestTries:
 
 
 class TestWhichPolicy:
-    async def test_presets_are_off_unless_the_setting_turns_them_on(
-        self, app: App, make_app: MakeApp
-    ) -> None:
-        assert await app.recovery.policies() == []
-        found = await (await make_app(recovery_policies="presets")).recovery.policies()
+    async def test_presets_are_off_unless_the_setting_turns_them_on(self, deploy: Deploy) -> None:
+        assert await (await deploy()).app.recovery.policies() == []
+        found = await (await deploy(recovery_policies="presets")).app.recovery.policies()
         assert [(each.reason, each.tries, each.after, each.then) for each in found] == [
             ("attempts_exhausted", 1, 6 * 3600, "hold"),
             ("poison_message", 5, 0, "hold"),
@@ -114,9 +112,9 @@ class TestWhichPolicy:
         ]
 
     async def test_exhausted_attempts_recover_but_a_refusal_does_not(
-        self, make_app: MakeApp, clock: VirtualClock
+        self, deploy: Deploy, clock: VirtualClock
     ) -> None:
-        app = await make_app(recovery_policies="presets")
+        app = (await deploy(recovery_policies="presets")).app
 
         @app.handler("exhausted", retry=duly.delays(1))
         async def exhausted(delivery: duly.Delivery[Any]) -> None:
@@ -140,9 +138,9 @@ class TestWhichPolicy:
         ],
     )
     async def test_each_reason_by_its_preset(
-        self, make_app: MakeApp, reason: str, disposition: str | None
+        self, deploy: Deploy, reason: str, disposition: str | None
     ) -> None:
-        app = await make_app(recovery_policies="presets")
+        app = (await deploy(recovery_policies="presets")).app
 
         @app.handler("bad", retry=duly.no_retry)
         async def bad(delivery: duly.Delivery[Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.dead_letters import refuse_given_up
 from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.deliveries.states import FINISHED
 from duly.domain.endpoints.endpoint import endpoint_name
@@ -208,6 +209,7 @@ class Deliveries:
         if not moved and delivery.position is not None:
             moved, delivery = await in_stream(id, audit), await self.get(id)
         if not moved:
+            refuse_given_up(delivery, "moved")
             raise Conflict(f"delivery {id} is {delivery.state}; {rule}")
         return delivery
 
