@@ -49,6 +49,7 @@ RESOURCES: dict[str, type] = {
     "endpoints": resources.Endpoints,
     "streams": resources.Streams,
     "dead_letters": resources.DeadLetters,
+    "recovery": resources.Recovery,
     "workers": resources.Workers,
     "keys": resources.Keys,
     "alerts": resources.Alerts,

@@ -15,6 +15,7 @@ from duly.client.events import Events
 from duly.client.intake import Intake
 from duly.client.monitoring import Stats
 from duly.client.pool import CONNECTIONS, Pool
+from duly.client.recovery import Recovery
 from duly.client.requester import Requester
 from duly.client.schedules import Schedules
 from duly.client.streams import Streams
@@ -70,6 +71,7 @@ class Client:
         self.schedules = Schedules(requester, moving)
         self.streams = Streams(requester)
         self.dead_letters = DeadLetters(requester, moving)
+        self.recovery = Recovery(requester)
         self.endpoints = Endpoints(requester, moving)
         self.workers = Workers(requester)
         self.alerts = Alerts(requester)

@@ -1,4 +1,4 @@
-"""A server's dead letters: listed, grouped, retried, edited and discarded."""
+"""A server's dead letters: listed, grouped, retried, edited, discarded, held and given up."""
 
 from __future__ import annotations
 
@@ -69,10 +69,11 @@ class DeadLetters:
         ).items
 
     async def count(self, filter: DeadLetterFilter = ALL) -> int:
-        """How many dead letters `retry_all` or `discard_all` would move."""
-        body = {**_which(filter), "dry_run": True}
+        """How many dead letters match."""
+        # Of the operations, this one leaves out none of them.
+        body = {**_which(filter), "note": "only counted", "dry_run": True}
         return (
-            await self._requester.post(BulkResult, PLACE, "retry", body=body, safe=True)
+            await self._requester.post(BulkResult, PLACE, "discard", body=body, safe=True)
         ).matching
 
     async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery:
@@ -87,8 +88,23 @@ class DeadLetters:
 
     async def discard(self, id: str, note: str) -> Delivery:
         """Cancel one; `note` is the reason. A stream that it blocked continues."""
+        return await self._noted(id, "discard", note)
+
+    async def hold(self, id: str, note: str) -> Delivery:
+        """Hold one: no policy and no bulk retry touches it until it is released."""
+        return await self._noted(id, "hold", note)
+
+    async def release(self, id: str) -> Delivery:
+        """Release one that is held; recovery policies apply to it again from the start."""
+        return await self._requester.post(Delivery, PLACE, checked_id(id), "release")
+
+    async def give_up(self, id: str, note: str) -> Delivery:
+        """Give one up for good: it stays a dead letter. A stream that it blocked continues."""
+        return await self._noted(id, "give-up", note)
+
+    async def _noted(self, id: str, move: str, note: str) -> Delivery:
         body = {"note": checked_note(note)}
-        return await self._requester.post(Delivery, PLACE, checked_id(id), "discard", body=body)
+        return await self._requester.post(Delivery, PLACE, checked_id(id), move, body=body)
 
     def retry_all(
         self,
@@ -103,8 +119,25 @@ class DeadLetters:
 
     def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
         """Cancel all that match; `note` is the reason. Yields the progress."""
+        return self._all_noted("discard", filter, note)
+
+    def hold_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
+        """Hold all that match and are not given up; `note` is the reason. Yields the progress."""
+        return self._all_noted("hold", filter, note)
+
+    def release_all(self, filter: DeadLetterFilter = ALL) -> AsyncIterator[BulkProgress]:
+        """Release all held ones that match; yields the progress."""
+        return self._moving.all((PLACE, "release"), _which(filter))
+
+    def give_up_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
+        """Give up all that match for good; `note` is the reason. Yields the progress."""
+        return self._all_noted("give-up", filter, note)
+
+    def _all_noted(
+        self, move: str, filter: DeadLetterFilter, note: str
+    ) -> AsyncIterator[BulkProgress]:
         body = {**_which(filter), "note": checked_note(note)}
-        return self._moving.all((PLACE, "discard"), body)
+        return self._moving.all((PLACE, move), body)
 
     async def poison_candidates(
         self,

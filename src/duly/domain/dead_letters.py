@@ -113,12 +113,12 @@ def checked(filter: DeadLetterCriteria) -> DeadLetterFilter:
     return DeadLetterFilter(**given, ids=ids)
 
 
-def to_retry(filter: DeadLetterFilter) -> DeadLetterFilter:
-    """The filter of a bulk retry: held ones only if it names their disposition or ids."""
+def narrowed(filter: DeadLetterFilter, disposition: WhichLetters) -> DeadLetterFilter:
+    """The filter of a bulk operation: of this disposition unless it names one, or ids."""
     wanted = checked(filter)
     if wanted.disposition is not None or wanted.ids:
         return wanted
-    return msgspec.structs.replace(wanted, disposition=WhichLetters.OPEN)
+    return msgspec.structs.replace(wanted, disposition=disposition)
 
 
 def _text(field: str, limit: int = checks.KEY_LIMIT) -> Callable[[object], str]:

@@ -25,7 +25,14 @@ class DeadLetterCriteria(msgspec.Struct, frozen=True, kw_only=True, omit_default
     stream: str | None = None
     schedule: str | None = None
     disposition: (
-        Annotated[WhichLetters, Meta(description="open: neither held nor given up")] | None
+        Annotated[
+            str,
+            Meta(
+                description="open: neither held nor given up",
+                extra_json_schema={"enum": list(WhichLetters)},
+            ),
+        ]
+        | None
     ) = None
     tag: str | None = None
     text: str | None = None

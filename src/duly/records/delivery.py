@@ -152,6 +152,13 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.late_seconds is None else timedelta(seconds=self.late_seconds)
 
 
+def shown_state(delivery: Delivery) -> str:
+    """The state in words, with the disposition of a dead letter."""
+    if delivery.disposition is None:
+        return delivery.state
+    return f"{delivery.state}, {delivery.disposition.replace('_', ' ')}"
+
+
 class EndpointPlace(msgspec.Struct, frozen=True):
     """The endpoint that a delivery goes to; no URL once it was removed."""
 

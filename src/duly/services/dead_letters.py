@@ -19,9 +19,9 @@ from duly.domain.dead_letters import (
     LOOKED_AT,
     checked,
     checked_note,
+    narrowed,
     place,
     placed,
-    to_retry,
     why_suspected,
 )
 from duly.domain.deliveries import payloads, retry
@@ -50,6 +50,7 @@ from duly.records.retry_plan import RetryPlan
 from duly.services.interruption import ended
 
 BATCH = 1000
+OPEN = WhichLetters.OPEN
 SUSPECTS = 10_000
 """The most failed deliveries among which poison candidates are searched."""
 
@@ -123,7 +124,7 @@ class DeadLetters:
         return await self._store.dead_letters.groups(checked(filter), limit)
 
     async def count(self, filter: DeadLetterCriteria = ALL) -> int:
-        """How many dead letters `retry_all` or `discard_all` would move."""
+        """How many dead letters match."""
         return await self._store.dead_letters.count(checked(filter))
 
     async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery:
@@ -193,18 +194,18 @@ class DeadLetters:
         CHECKS["rate"](rate)
         move = Retry(reset_attempts, 0.0 if rate is None else 1 / rate)
         detail = {"reset_attempts": reset_attempts, "rate": rate}
-        async for progress in self._move_all(to_retry(filter), move, "retried", detail):
+        async for progress in self._move_all(narrowed(filter, OPEN), move, "retried", detail):
             yield progress
 
     async def hold_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
         """Hold all that match and are not given up; `note` is the reason. Yields the progress."""
         move = Hold(checked_note(note))
-        async for progress in self._move_all(filter, move, "held", {"note": note}):
+        async for progress in self._move_all(narrowed(filter, OPEN), move, "held", {"note": note}):
             yield progress
 
     async def release_all(self, filter: DeadLetterFilter = ALL) -> AsyncIterator[BulkProgress]:
         """Release all held ones that match; yields the progress."""
-        held = msgspec.structs.replace(checked(filter), disposition=WhichLetters.HELD)
+        held = narrowed(filter, WhichLetters.HELD)
         async for progress in self._move_all(held, Release(), "released", {}):
             yield progress
 

@@ -105,7 +105,7 @@ class Namespace:
             store, clock, chance, intake.check, limit, name, intake.addressed, program
         )
         self.dead_letters = DeadLetters(store, clock, shared.plan, limit, name)
-        self.recovery = Recovery(store, shared.settings.recovery_policies, name)
+        self.recovery = Recovery(store, shared.plan, shared.settings.recovery_policies, name)
         self.endpoints = Endpoints(
             store,
             clock,

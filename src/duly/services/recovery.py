@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from duly.domain import checks
@@ -22,13 +22,24 @@ from duly.records.recovery import (
     RecoveryPolicy,
     Replay,
 )
+from duly.records.retry_plan import RetryPlan
+
+COUNTED_UP_TO = 10_000
+MOST_TARGETS = 1000
 
 
 class Recovery:
     """Recovery in one namespace; `actor` is named in the audit trail."""
 
-    def __init__(self, store: Store, presets: str, actor: str = "python") -> None:
+    def __init__(
+        self,
+        store: Store,
+        plan: Callable[[str], RetryPlan],
+        presets: str,
+        actor: str = "python",
+    ) -> None:
         self._store = store
+        self._plan = plan
         self._presets = presets
         self.actor = actor
 
@@ -78,10 +89,20 @@ class Recovery:
         known = await self._store.recovery.generation(name)
         first_at = None if known is None else known.first_at
         which = [Disposition.RECOVERING, *([Disposition.HELD] if held else [])]
-        matching = sum(
-            [await self._store.recovery.untried_count(name, first_at, each) for each in which]
-        )
+        matching = await self._undecided()
+        for each in which:
+            matching += await self._store.recovery.untried_count(name, first_at, each)
         if dry_run:
             return Replay(matching=matching)
         begun = await self._store.recovery.begin_generation(name, with_held=held, actor=self.actor)
         return Replay(matching=matching, generation=begun)
+
+    async def _undecided(self) -> int:
+        """How many a policy applies to that no worker has looked at yet, at most so many each."""
+        store, found = self._store.recovery, 0
+        policies = policies_of(await store.policies(), self._presets)
+        for number, target in (await store.undecided_targets(MOST_TARGETS)).items():
+            plan = self._plan(target)
+            for letter in await store.undecided(number, target, COUNTED_UP_TO):
+                found += policies.decide(letter, plan).disposition is Disposition.RECOVERING
+        return found

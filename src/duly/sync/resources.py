@@ -16,6 +16,7 @@ from duly.resources import (
     Deliveries,
     Endpoints,
     Keys,
+    Recovery,
     Resources,
     Schedules,
     Stats,
@@ -107,9 +108,25 @@ class SyncDeadLetters(Blocking):
     retry = blocking(DeadLetters.retry)
     edit = blocking(DeadLetters.edit)
     discard = blocking(DeadLetters.discard)
+    hold = blocking(DeadLetters.hold)
+    release = blocking(DeadLetters.release)
+    give_up = blocking(DeadLetters.give_up)
     poison_candidates = blocking(DeadLetters.poison_candidates)
     retry_all = blocking_iterator(DeadLetters.retry_all)
     discard_all = blocking_iterator(DeadLetters.discard_all)
+    hold_all = blocking_iterator(DeadLetters.hold_all)
+    release_all = blocking_iterator(DeadLetters.release_all)
+    give_up_all = blocking_iterator(DeadLetters.give_up_all)
+
+
+class SyncRecovery(Blocking):
+    """How dead letters recover by themselves: policies, and generations of the deployment."""
+
+    policies = blocking(Recovery.policies)
+    set = blocking(Recovery.set)
+    remove = blocking(Recovery.remove)
+    generations = blocking(Recovery.generations)
+    replay = blocking(Recovery.replay)
 
 
 class SyncWorkers(Blocking):
@@ -166,6 +183,7 @@ class SyncResources(Blocking):
         self.endpoints = SyncEndpoints(wrapped.endpoints, home, f"{path}.endpoints")
         self.streams = SyncStreams(wrapped.streams, home, f"{path}.streams")
         self.dead_letters = SyncDeadLetters(wrapped.dead_letters, home, f"{path}.dead_letters")
+        self.recovery = SyncRecovery(wrapped.recovery, home, f"{path}.recovery")
         self.workers = SyncWorkers(wrapped.workers, home, f"{path}.workers")
         self.keys = SyncKeys(wrapped.keys, home, f"{path}.keys")
         self.alerts = SyncAlerts(wrapped.alerts, home, f"{path}.alerts")

@@ -19,6 +19,7 @@ COMMANDS = {
     "endpoints": "endpoints.commands:commands",
     "streams": "streams:commands",
     "dead": "dead_letters.commands:commands",
+    "recovery": "dead_letters.recovery:commands",
     "status": "monitoring.status:status",
     "health": "monitoring.health:health",
     "stats": "monitoring.stats:stats",

@@ -8,18 +8,21 @@ from cyclopts import App, Parameter
 
 from duly.domain.dead_letters import place
 from duly.surfaces.cli.dead_letters.filters import FLAGS, DeadLetterFlags
-from duly.surfaces.cli.dead_letters.moves import discard, edit, retry
+from duly.surfaces.cli.dead_letters.moves import discard, edit, give_up, hold, release, retry
+from duly.surfaces.cli.dead_letters.recovery import replay
 from duly.surfaces.cli.deliveries.commands import Limit, Payloads, checked_limit, show
 from duly.surfaces.cli.server.app_loading import Path, imported_app
 from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
 from duly.surfaces.cli.terminal.listing import Columns, answer_list
 from duly.surfaces.cli.terminal.output import answer, answer_page, items
 
-LISTED = Columns("id target stream died=dead_at attempt reason fingerprint error", folds="error")
+LISTED = Columns(
+    "id target stream died=dead_at attempt reason disposition fingerprint error", folds="error"
+)
 GROUPED = Columns("fingerprint count reason first_at last_at targets error", folds="targets error")
 SUSPECTED = Columns("id target state attempt next=next_at why error", folds="why error")
 
-commands = App(name="dead", help="List, group, show, retry, edit and discard dead letters.")
+commands = App(name="dead", help="List, group, show, retry, edit, discard and hold dead letters.")
 
 
 @commands.command(name="list")
@@ -57,7 +60,11 @@ async def groups(
 commands.command(show)
 commands.command(retry)
 commands.command(edit)
-commands.command(discard)
+commands.command(discard, name="discard")
+commands.command(hold, name="hold")
+commands.command(release)
+commands.command(give_up, name="give-up")
+commands.command(replay)
 
 
 @commands.command

@@ -32,6 +32,9 @@ class DeadLetterFlags:
     ] = None
     stream: Annotated[Text, Parameter(help="Their stream.")] = None
     schedule: Annotated[Text, Parameter(help="The schedule they come from.")] = None
+    disposition: Annotated[
+        Text, Parameter(help="open (neither held nor given up), recovering, held or given_up.")
+    ] = None
     tag: Annotated[Text, Parameter(help="A tag they have.")] = None
     text: Annotated[Text, Parameter(help="A text in their error, payload or key.")] = None
     since: Annotated[

@@ -1,18 +1,19 @@
-"""`duly dead retry`, `edit` and `discard`: one, several, or all that match."""
+"""`duly dead retry`, `edit`, `discard`, `hold`, `release` and `give-up`: one, or all that match."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.domain.dead_letters import checked_note
+from duly.domain.dead_letters import checked_note, narrowed
 from duly.domain.endpoints.endpoint import CHECKS
 from duly.errors import InvalidInput
 from duly.records.dead_letter import BulkProgress, BulkResult, DeadLetterFilter
-from duly.records.delivery import Delivery
+from duly.records.delivery import Delivery, shown_state
+from duly.records.recovery import WhichLetters
 from duly.surfaces.cli.dead_letters.filters import FLAGS, DeadLetterFlags
 from duly.surfaces.cli.terminal.bulk import WHICH, Rate, Which, flag, run_bulk, store_flags
 from duly.surfaces.cli.terminal.delivery_options import Payload, content_of
@@ -48,11 +49,20 @@ class Move:
     verb: str
     question: str
     flags: list[str]
+    disposition: WhichLetters | None
+    """Which ones it moves, unless ids or the filter say otherwise."""
     one: Callable[[Backend, str], Awaitable[Delivery]]
     all: Callable[[Backend, DeadLetterFilter], AsyncIterator[BulkProgress]]
 
 
+Command = Callable[..., Coroutine[Any, Any, None]]
 HOW = RetryOptions()
+IDS = """
+Parameters
+----------
+ids
+    Ids of dead letters, or their first characters; otherwise those that match.
+"""
 
 
 async def retry(
@@ -76,6 +86,7 @@ async def retry(
         verb="retried",
         question="Retry them?",
         flags=how.flags(),
+        disposition=WhichLetters.OPEN,
         one=lambda app, id: app.dead_letters.retry(id, reset_attempts=reset),
         all=lambda app, wanted: app.dead_letters.retry_all(
             wanted, rate=how.rate, reset_attempts=reset
@@ -84,28 +95,85 @@ async def retry(
     await _run(move, ids, flags, which, common)
 
 
-async def discard(
-    *ids: str,
-    note: Note,
-    flags: DeadLetterFlags = FLAGS,
-    which: Which = WHICH,
-    common: Common = COMMON,
+def _with_note(
+    command: str,
+    verb: str,
+    question: str,
+    summary: str,
+    one: Callable[[Backend, str, str], Awaitable[Delivery]],
+    all: Callable[[Backend, DeadLetterFilter, str], AsyncIterator[BulkProgress]],
+    disposition: WhichLetters | None = None,
+) -> Command:
+    """A command that needs a note."""
+
+    async def run(
+        *ids: str,
+        note: Note,
+        flags: DeadLetterFlags = FLAGS,
+        which: Which = WHICH,
+        common: Common = COMMON,
+    ) -> None:
+        checked_note(note)
+        move = Move(
+            command=command,
+            verb=verb,
+            question=question,
+            flags=flag("note", note),
+            disposition=disposition,
+            one=lambda app, id: one(app, id, note),
+            all=lambda app, wanted: all(app, wanted, note),
+        )
+        await _run(move, ids, flags, which, common)
+
+    run.__doc__ = f"{summary}\n{IDS}"
+    return run
+
+
+discard = _with_note(
+    "discard",
+    "discarded",
+    "Discard them for good?",
+    "Cancel dead letters for good: one, several, or all that match.",
+    lambda app, id, note: app.dead_letters.discard(id, note),
+    lambda app, wanted, note: app.dead_letters.discard_all(wanted, note),
+)
+hold = _with_note(
+    "hold",
+    "held",
+    "Hold them?",
+    "Hold dead letters: no policy and no bulk retry touches them until they are released.",
+    lambda app, id, note: app.dead_letters.hold(id, note),
+    lambda app, wanted, note: app.dead_letters.hold_all(wanted, note),
+    WhichLetters.OPEN,
+)
+give_up = _with_note(
+    "give-up",
+    "given up",
+    "Give them up for good?",
+    "Give dead letters up for good: they stay in the list, and nothing retries them any more.",
+    lambda app, id, note: app.dead_letters.give_up(id, note),
+    lambda app, wanted, note: app.dead_letters.give_up_all(wanted, note),
+)
+
+
+async def release(
+    *ids: str, flags: DeadLetterFlags = FLAGS, which: Which = WHICH, common: Common = COMMON
 ) -> None:
-    """Cancel dead letters for good: one, several, or all that match.
+    """Release held dead letters; recovery policies apply to them again.
 
     Parameters
     ----------
     ids
         Ids of dead letters, or their first characters; otherwise those that match.
     """
-    checked_note(note)
     move = Move(
-        command="discard",
-        verb="discarded",
-        question="Discard them for good?",
-        flags=flag("note", note),
-        one=lambda app, id: app.dead_letters.discard(id, note),
-        all=lambda app, wanted: app.dead_letters.discard_all(wanted, note),
+        command="release",
+        verb="released",
+        question="Release them?",
+        flags=[],
+        disposition=WhichLetters.HELD,
+        one=lambda app, id: app.dead_letters.release(id),
+        all=lambda app, wanted: app.dead_letters.release_all(wanted),
     )
     await _run(move, ids, flags, which, common)
 
@@ -151,7 +219,8 @@ async def _move_all(
 ) -> BulkResult:
     now = app.clock.now()
     wanted = flags.required(now, ids, which.everything)
-    matching = await app.dead_letters.count(wanted)
+    narrow = wanted if move.disposition is None else narrowed(wanted, move.disposition)
+    matching = await app.dead_letters.count(narrow)
     if len(ids) > matching:
         print_message(f"{len(ids) - matching} of {len(ids)} ids match no dead letter")
     if not which.should_run(matching, f"{matching} dead letters match.\n{move.question}"):
@@ -162,4 +231,4 @@ async def _move_all(
 
 
 def _print(delivery: Delivery, common: Common) -> None:
-    answer(common.json, delivery, lambda: f"{delivery.id} {delivery.state}")
+    answer(common.json, delivery, lambda: f"{delivery.id} {shown_state(delivery)}")

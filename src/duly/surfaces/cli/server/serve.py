@@ -83,6 +83,13 @@ class Work:
     namespaces: Namespaces = None
     concurrency: Concurrency = None
     processes: Processes = None
+    generation: Annotated[
+        str | None,
+        Parameter(
+            help="The generation of this deployment, one word: when a new one starts, dead letters "
+            "with a recovery policy get one try in it."
+        ),
+    ] = None
     log_level: Annotated[
         str | None, Parameter(help="The lowest level to log: debug, info, warning or error.")
     ] = None

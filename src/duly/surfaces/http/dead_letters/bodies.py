@@ -61,8 +61,14 @@ class Retry(Which, frozen=True, kw_only=True):
     reset_attempts: Annotated[bool, Meta(description="they get all their attempts again")] = True
 
 
-class Discard(Which, frozen=True, kw_only=True):
-    """Which dead letters to discard, and why."""
+class Release(Which, frozen=True, kw_only=True):
+    """Which held dead letters to release."""
+
+    EXAMPLE: ClassVar = {"target": "endpoint:bank"}
+
+
+class WithNote(Which, frozen=True, kw_only=True):
+    """Which dead letters to discard, hold or give up, and why."""
 
     EXAMPLE: ClassVar = {"tag": "old", "note": "the customer has left"}
     note: str
@@ -75,8 +81,8 @@ class RetryOne(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reset_attempts: Annotated[bool, Meta(description="it gets all its attempts again")] = True
 
 
-class DiscardOne(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why it is discarded."""
+class NoteOne(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why it is discarded, held or given up."""
 
     EXAMPLE: ClassVar = {"note": "the customer has left"}
     note: str
