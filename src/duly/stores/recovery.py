@@ -7,11 +7,11 @@ at a time can lock; another one does nothing then. A dead letter is retried only
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -114,10 +114,9 @@ class Recovery:
 
     async def decide(self, digest: str, decisions: Sequence[Decision]) -> int:
         """Write decisions, unless other policies have been applied meanwhile; returns how many."""
-        async with self._alone() as (session, row):
+        async with self._alone("decide") as (session, row):
             if row is None or row[0] != digest:
                 return 0
-            await hit("recovery.decide")
             kept = [each for each in decisions if each.note is None]
             done = await self._write(session, kept)
             for each in decisions:
@@ -149,15 +148,32 @@ class Recovery:
         return len(changed)
 
     async def revive(self, rate: float, batch: int) -> int:
-        """Retry those whose cool-down is over, as many as the rate allows; returns how many."""
-        async with self._alone() as (session, row):
+        """Retry those whose cool-down is over, as many as the rate allows; returns how many.
+
+        Of each stream the first are taken.
+        """
+        done = 0
+        async with self._alone("revive") as (session, row):
             if row is None:
                 return 0
             allowed = pace(row[1], row[2], rate, batch)
             due = await session.fetch(
                 "recovery.due", namespace=self._namespace, limit=allowed.allowed
             )
-            done = await self._raise(session, due, "recovery.take", Cause(BY_POLICY))
+            for stream, group in _by_stream(due, lambda row: row[1]):
+                ids = [row[0] for row in group]
+                if stream is None:
+                    taken = await session.fetch("recovery.take", ids=ids)
+                else:
+                    await self._members.lock(session, stream)
+                    taken = await session.fetch(
+                        "recovery.take_line",
+                        namespace=self._namespace,
+                        stream=stream,
+                        limit=len(ids),
+                    )
+                counts = {row[0]: row[1] + 1 for row in taken}
+                done += await self._raise(session, stream, counts, Cause(BY_POLICY))
             if done:
                 await self._pace(session, allowed.after(done, rate))
         return done
@@ -168,35 +184,13 @@ class Recovery:
     async def _raise(
         self,
         session: Session,
-        due: Iterable[Row],
-        take: str,
+        stream: str | None,
+        counts: dict[str, int],
         cause: Cause,
         generation: str | None = None,
     ) -> int:
-        """Retry dead letters, given as id and stream; those of a stream with it locked."""
-        await hit("recovery.revive")
-        done = 0
-        for stream, group in groupby(sorted(due, key=_by_stream), lambda row: row[1]):
-            if stream is not None:
-                await self._members.lock(session, stream)
-            name = {} if generation is None else {"name": generation}
-            taken = await session.fetch(take, ids=[row[0] for row in group], **name)
-            await self._bring_back(session, stream, [row[0] for row in taken], cause)
-            counted = generation is None
-            await session.fetch_batch(
-                "recovery.revived",
-                columns={
-                    "id": [row[0] for row in taken],
-                    "revivals": [row[1] + counted for row in taken],
-                },
-                generation=generation,
-            )
-            done += len(taken)
-        return done
-
-    async def _bring_back(
-        self, session: Session, stream: str | None, ids: list[str], cause: Cause
-    ) -> None:
+        """Retry dead letters outside of streams or of one, given with their new revivals."""
+        ids = list(counts)
         if stream is not None:
             await self._members.bring_back(session, ids, True, cause)
         elif ids:
@@ -208,6 +202,13 @@ class Recovery:
                 spread=0.0,
                 **cause.parameters,
             )
+        if ids:
+            await session.fetch_batch(
+                "recovery.revived",
+                columns={"id": ids, "revivals": list(counts.values())},
+                generation=generation,
+            )
+        return len(ids)
 
     async def begin_generation(
         self, name: str, *, with_held: bool, actor: str | None = None
@@ -264,17 +265,24 @@ class Recovery:
         waiting: Collection[str],
         limit: int,
     ) -> list[DeadLetter]:
-        """Dead letters from before the generation that it has not tried."""
-        rows = await self._database.fetch(
-            "recovery.untried",
-            namespace=self._namespace,
-            disposition=disposition,
-            first_at=generation.first_at,
-            name=generation.name,
-            waiting=sorted(waiting),
-            limit=limit,
-        )
-        return [DeadLetter(*row) for row in rows]
+        """Dead letters from before the generation that it has not tried; of a stream the first."""
+        wanted = {
+            "namespace": self._namespace,
+            "disposition": disposition,
+            "first_at": generation.first_at,
+            "name": generation.name,
+            "waiting": sorted(waiting),
+        }
+        rows = await self._database.fetch("recovery.untried", **wanted, limit=limit)
+        found = []
+        for stream, group in _by_stream(rows, lambda row: row[8]):
+            letters: Sequence[Row] = list(group)
+            if stream is not None:
+                letters = await self._database.fetch(
+                    "recovery.untried_line", **wanted, stream=stream, limit=len(letters)
+                )
+            found += [DeadLetter(*row) for row in letters]
+        return found
 
     async def untried_count(
         self, generation: str, first_at: datetime | None, disposition: Disposition
@@ -293,15 +301,20 @@ class Recovery:
         self, generation: Generation, letters: Sequence[DeadLetter], rate: float, batch: int
     ) -> int:
         """Retry some of these, as many as the rate allows, each once; returns how many."""
-        async with self._alone() as (session, row):
+        done = 0
+        async with self._alone("revive") as (session, row):
             if row is None:
                 return 0
             allowed = pace(row[1], row[2], rate, batch)
-            chosen = [(each.id, each.stream) for each in letters[: allowed.allowed]]
-            cause = Cause("generation", generation.name)
-            done = await self._raise(
-                session, chosen, "recovery.take_untried", cause, generation.name
-            )
+            chosen, cause = letters[: allowed.allowed], Cause("generation", generation.name)
+            for stream, group in _by_stream(chosen, lambda each: each.stream):
+                if stream is not None:
+                    await self._members.lock(session, stream)
+                taken = await session.fetch(
+                    "recovery.take_untried", ids=[each.id for each in group], name=generation.name
+                )
+                counts = {row[0]: row[1] for row in taken}
+                done += await self._raise(session, stream, counts, cause, generation.name)
             if done:
                 await self._pace(session, allowed.after(done, rate))
                 await session.fetch(
@@ -323,16 +336,27 @@ class Recovery:
         await self._database.fetch("recovery.end_generation", namespace=self._namespace, name=name)
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[tuple[Session, Row | None]]:
+    async def _alone(self, doing: str = "decide") -> AsyncIterator[tuple[Session, Row | None]]:
         """A transaction, with the namespace's row; None if another worker has locked it."""
         await self._database.fetch("recovery.open", namespace=self._namespace)
+        await hit(f"{doing}.before")
         async with self._database.together() as session:
             rows = await session.fetch("recovery.lock", namespace=self._namespace)
             yield session, rows[0] if rows else None
+            await hit(f"{doing}.middle")
+        await hit(f"{doing}.after")
 
 
-def _by_stream(row: Row) -> str:
-    return row[1] or ""
+Item = TypeVar("Item")
+
+
+def _by_stream(
+    items: Iterable[Item], stream_of: Callable[[Item], str | None]
+) -> Iterator[tuple[str | None, list[Item]]]:
+    """The items of each stream, and those without one."""
+    for _, group in groupby(sorted(items, key=lambda each: stream_of(each) or ""), stream_of):
+        found = list(group)
+        yield stream_of(found[0]), found
 
 
 def _work(row: dict[str, Any]) -> RecoveryWork:

@@ -105,6 +105,14 @@ where id = any(:ids::uuid[]) and state = 'dead' and disposition = 'recovering'
   and revive_at <= coalesce(:now::timestamptz, now())
 order by id for update skip locked;
 
+-- name: take_line
+-- The first of a stream that are to be retried, in order.
+select id::text as id, coalesce(revivals, 0) as revivals from duly.deliveries
+where namespace = :namespace and stream = :stream and dead_at is not null
+  and position is not null and disposition = 'recovering'
+  and revive_at <= coalesce(:now::timestamptz, now())
+order by position limit :limit for update;
+
 -- name: revived
 update duly.deliveries d
 set revivals = t.revivals, generation = coalesce(:generation::text, d.generation)
@@ -140,6 +148,16 @@ from duly.deliveries d join duly.targets t on t.id = d.target
 where d.namespace = :namespace and d.disposition = :disposition and d.dead_at <= :first_at
   and d.generation is distinct from :name::text and t.name <> all(:waiting::text[])
 order by d.dead_at, d.id limit :limit;
+
+-- name: untried_line
+-- The first of a stream that this generation has not tried, in order.
+select d.id::text as id, t.name as target, d.reason, d.error, d.attempt, d.retry, d.dead_at,
+       coalesce(d.revivals, 0) as revivals, d.stream
+from duly.deliveries d join duly.targets t on t.id = d.target
+where d.namespace = :namespace and d.stream = :stream and d.dead_at <= :first_at
+  and d.position is not null and d.disposition = :disposition
+  and d.generation is distinct from :name::text and t.name <> all(:waiting::text[])
+order by d.position limit :limit;
 
 -- name: untried_count
 select count(*) as many from duly.deliveries d

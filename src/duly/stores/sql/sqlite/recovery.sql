@@ -104,6 +104,14 @@ select id, coalesce(revivals, 0) as revivals from duly.deliveries
 where id in (select value from json_each(:ids)) and state = 'dead'
   and disposition = 'recovering' and revive_at <= :now;
 
+-- name: take_line
+-- The first of a stream that are to be retried, in order.
+select id, coalesce(revivals, 0) as revivals
+from duly.deliveries indexed by duly.deliveries_dead_line
+where namespace = :namespace and stream = :stream and dead_at is not null
+  and position is not null and disposition = 'recovering' and revive_at <= :now
+order by position limit :limit;
+
 -- name: revived
 update duly.deliveries set revivals = :revivals, generation = coalesce(:generation, generation)
 where id = :id and state = 'pending';
@@ -137,6 +145,16 @@ from duly.deliveries d join duly.targets t on t.id = d.target
 where d.namespace = :namespace and d.disposition = :disposition and d.dead_at <= :first_at
   and d.generation is not :name and t.name not in (select value from json_each(:waiting))
 order by d.dead_at, d.id limit :limit;
+
+-- name: untried_line
+-- The first of a stream that this generation has not tried, in order.
+select d.id, t.name as target, d.reason, d.error, d.attempt, d.retry, d.dead_at,
+       coalesce(d.revivals, 0) as revivals, d.stream
+from duly.deliveries d indexed by duly.deliveries_dead_line join duly.targets t on t.id = d.target
+where d.namespace = :namespace and d.stream = :stream and d.dead_at <= :first_at
+  and d.position is not null and d.disposition = :disposition and d.generation is not :name
+  and t.name not in (select value from json_each(:waiting))
+order by d.position limit :limit;
 
 -- name: untried_count
 select count(*) as many from duly.deliveries d
