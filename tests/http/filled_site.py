@@ -83,6 +83,7 @@ async def fill_store(app: App, hook: str) -> Names:
     await app.streams.dead_letter_head("line", "on purpose")
     await app.endpoints.add("hook", hook)
     await app.schedule("hourly", duly.every("1h"), "work")
+    await app.recovery.set("unknown", tries=1, then="hold")
     worker = await app.store.workers.register("host:1", 12.0, 7, ["work"])
     return {
         "deliveries": {"id": (await app.list())[0].id},
@@ -92,6 +93,7 @@ async def fill_store(app: App, hook: str) -> Names:
         "schedules": {"name": "hourly"},
         "keys": {"id": (await app.keys.create("ops")).id},
         "workers": {"id": str(worker)},
+        "recovery": {"reason": "unknown"},
     }
 
 

@@ -20,6 +20,7 @@ FILTER = {
     "target": "null",
     "stream": "null",
     "schedule": "null",
+    "disposition": "null",
     "tag": "null",
     "text": "null",
     "before_at": "'9000-01-01Z'",

@@ -12,7 +12,7 @@ from tests.stores.store_probe import START, StoreProbe, settlement
 
 async def test_a_registration_stores_every_field(probe: StoreProbe) -> None:
     worker = await probe.store.workers.register(
-        "host:42", 12.5, 77, ["sms", "mail"], ["weekly", "daily"]
+        "host:42", 12.5, 77, ["sms", "mail"], ["weekly", "daily"], "v42"
     )
     assert await probe.worker_row(worker) == {
         "id": worker,
@@ -24,6 +24,7 @@ async def test_a_registration_stores_every_field(probe: StoreProbe) -> None:
         "namespaces": ["default"],
         "concurrency": 77,
         "lease": 12.5,
+        "generation": "v42",
         "started_at": START,
         "beat_at": START,
         "ended_at": None,

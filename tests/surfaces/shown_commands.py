@@ -30,6 +30,7 @@ ARGUMENTS: dict[str, Sequence[tuple[str, ...]]] = {
     ],
     "streams": [("list",), ("show", "<stream>")],
     "dead": [("list",), ("groups",), ("show", "<dead>"), ("poison", "--last-attempts")],
+    "recovery": [("list",), ("generations",)],
     "status": [()],
     "stats": [()],
     "outages": [()],

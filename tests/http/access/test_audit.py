@@ -15,6 +15,7 @@ SPEC = {"rule": {"every": "1h"}, "target": "work"}
 SHOP = {"name": "shop", "url": "https://shop.example/hook"}
 SINCE = {"since": "2026-07-31T00:00:00Z"}
 NOTE = {"note": "they are spent"}
+POLICY = {"tries": 3, "after": "1h", "then": "hold"}
 PAST = {"start": "2026-07-31T00:00:00Z", "end": "2026-07-31T02:00:00Z"}
 CHANGES: dict[tuple[str, str], tuple[str, Any, str]] = {
     ("POST", "/v1/deliveries/{id}/retry"): ("{waiting}", None, "delivery.retried"),
@@ -39,11 +40,24 @@ CHANGES: dict[tuple[str, str], tuple[str, Any, str]] = {
     ("POST", "/v1/streams/{name}/retry"): ("line", None, "stream.retried"),
     ("POST", "/v1/streams/{name}/cancel"): ("line", None, "delivery.cancelled"),
     ("POST", "/v1/streams/{name}/dead-letter"): ("line", None, "stream.dead_lettered"),
+    ("POST", "/v1/dead-letters/{id}/hold"): ("{first}", NOTE, "dead_letter.held"),
+    ("POST", "/v1/dead-letters/{id}/release"): ("{first}", None, "dead_letter.released"),
+    ("POST", "/v1/dead-letters/{id}/give-up"): ("{fourth}", NOTE, "dead_letter.given_up"),
+    ("POST", "/v1/dead-letters/hold"): ("", SINCE | NOTE, "dead_letters.held"),
+    ("POST", "/v1/dead-letters/release"): ("", SINCE, "dead_letters.released"),
+    ("POST", "/v1/dead-letters/give-up"): (
+        "",
+        {"tag": "none"} | NOTE,
+        "dead_letters.given_up",
+    ),
     ("POST", "/v1/dead-letters/{id}/retry"): ("{first}", None, "dead_letter.retried"),
     ("POST", "/v1/dead-letters/{id}/edit"): ("{second}", {"payload": 1}, "dead_letter.edited"),
     ("POST", "/v1/dead-letters/{id}/discard"): ("{third}", NOTE, "dead_letter.discarded"),
     ("POST", "/v1/dead-letters/retry"): ("", SINCE, "dead_letters.retried"),
     ("POST", "/v1/dead-letters/discard"): ("", SINCE | NOTE, "dead_letters.discarded"),
+    ("PUT", "/v1/recovery/policies/{reason}"): ("unknown", POLICY, "recovery_policy.set"),
+    ("DELETE", "/v1/recovery/policies/{reason}"): ("unknown", None, "recovery_policy.removed"),
+    ("POST", "/v1/recovery/generations"): ("", {"generation": "v1"}, "generation.replayed"),
     ("POST", "/v1/workers/{id}/drain"): ("{worker}", None, "worker.drained"),
     ("POST", "/v1/workers/{id}/resume"): ("{worker}", None, "worker.resumed"),
     ("POST", "/v1/keys"): ("", {"name": "made"}, "key.created"),
@@ -85,14 +99,19 @@ async def test_every_change_is_audited_with_its_actor(public: Port, clock: Virtu
         "worker": await public.app.store.workers.register("host:1", 12.0, 7, ["work"]),
         "key": (await public.app.keys.create("spent")).id,
     }
-    for name in ("first", "second", "third"):
+    for name in ("first", "second", "third", "fourth"):
         ids[name] = (await public.app.deliver("work", stream=name, after=60)).id
         await public.app.streams.dead_letter_head(name)
     await public.app.schedule("daily", every("1h"), "work")
     for _ in range(2):
         await public.app.deliver("work", stream="line", after=60)
     for (method, path), (name, body, action) in CHANGES.items():
-        place = path.replace("{id}", name).replace("{name}", name).format(**ids)
+        place = (
+            path.replace("{id}", name)
+            .replace("{name}", name)
+            .replace("{reason}", name)
+            .format(**ids)
+        )
         given = {} if body is None else {"json": body}
         answer = await public.request(place, method, key=admin, **given)
         assert answer.status_code < 300, (method, path, answer.text)

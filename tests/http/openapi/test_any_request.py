@@ -23,7 +23,16 @@ from tests.http.ports import document_of
 EXAMPLES = int(os.environ.get("DULY_TEST_EXAMPLES", "8"))
 RESOURCES = (
     *("alerts", "audit", "dead-letters", "deliveries", "endpoints", "keys"),
-    *("orphaned-schedules", "schedules", "session", "stats", "status", "streams", "workers"),
+    *(
+        "orphaned-schedules",
+        "recovery",
+        "schedules",
+        "session",
+        "stats",
+        "status",
+        "streams",
+        "workers",
+    ),
 )
 ENDLESS = {"events"}
 """Event streams, which do not end."""

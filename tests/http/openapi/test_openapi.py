@@ -17,7 +17,7 @@ from duly.records import delivery as deliveries
 from duly.records import endpoint as endpoint_records
 from duly.records import schedule as schedule_records
 from duly.records import target as targets
-from duly.surfaces.http import streams
+from duly.surfaces.http import recovery, streams
 from duly.surfaces.http.access import keys, session
 from duly.surfaces.http.application import site
 from duly.surfaces.http.dead_letters import bodies as dead_letters
@@ -52,6 +52,7 @@ SENT = (
     dead_letters,
     delivery_bodies,
     streams,
+    recovery,
     birthday_shapes,
 )
 """The modules with the structs that callers send."""
@@ -127,7 +128,7 @@ def sent_structs() -> dict[str, type[msgspec.Struct]]:
         text = json.dumps([described()["components"]["schemas"][name] for name in fresh])
     places = {name: kind for module in SENT for name, kind in vars(module).items()}
     places |= {each.__name__: each for each in deliveries.RetryPlan.__args__}  # type: ignore[attr-defined]
-    enums = {"OnFailure", "CatchUp", "Overlap", "Scope", "State"}
+    enums = {"OnFailure", "CatchUp", "Overlap", "Scope", "State", "AfterTries"}
     assert enums <= names
     return {name: places[name] for name in names - enums}
 

@@ -10,7 +10,8 @@ import pytest
 
 import duly
 from duly import App
-from duly.records.dead_letter import BulkResult
+from duly.records.dead_letter import BulkResult, DeadLetterFilter
+from duly.records.recovery import WhichLetters
 from duly.records.schedule import Backfilled
 from duly.services import dead_letters
 from duly.services.deliveries import bulk
@@ -28,6 +29,9 @@ SPAN = {"start": (START - timedelta(hours=6)).isoformat(), "end": START.isoforma
 LASTING: dict[str, dict[str, Any]] = {
     "/dead-letters/retry": {"all": True},
     "/dead-letters/discard": {"all": True, "note": "enough"},
+    "/dead-letters/hold": {"all": True, "note": "wait"},
+    "/dead-letters/release": {"disposition": "held"},
+    "/dead-letters/give-up": {"disposition": "open", "note": "enough"},
     "/endpoints/{name}/recover": {"since": SINCE},
     "/schedules/{name}/backfill": SPAN,
     "/deliveries/cancel": {"tag": "later"},
@@ -144,7 +148,15 @@ async def left(app: App, route: str) -> int:
         return await app.deliveries.count(tag="later", waiting=route.endswith("retry"))
     if route.startswith("/schedules"):
         return await app.schedules.count(**LASTING[route], paused=route.endswith("resume"))
-    return await app.dead_letters.count()
+    held = WhichLetters.HELD if route.endswith("release") else WhichLetters.OPEN
+    return await app.dead_letters.count(DeadLetterFilter(disposition=held))
+
+
+async def hold_for_release(app: App, route: str) -> None:
+    """Something must be held to be released."""
+    if route == "/dead-letters/release":
+        async for _ in app.dead_letters.hold_all(DeadLetterFilter(), "wait"):
+            pass
 
 
 async def test_every_route_that_works_in_batches_is_listed_here(small_app: App) -> None:
@@ -160,6 +172,7 @@ async def test_every_route_that_works_in_batches_is_listed_here(small_app: App) 
 @pytest.mark.parametrize("route", LASTING)
 async def test_after_a_disconnect_no_further_batch_is_done(app: App, route: str) -> None:
     caller = Caller(app)
+    await hold_for_release(app, route)
     before = await left(app, route)
     caller.leaves.set()
     answer = await caller.post(route, LASTING[route])

@@ -51,7 +51,10 @@ async def test_a_head_is_refused_where_a_get_is(public: Port) -> None:
         assert (head.status_code, head.content) == (whole.status_code, b""), each
 
 
-KINDS = ("deliveries", "streams", "endpoints", "schedules", "keys", "workers", "dead-letters")
+KINDS = (
+    *("deliveries", "streams", "endpoints", "schedules", "keys", "workers"),
+    *("dead-letters", "recovery"),
+)
 
 
 async def test_head_of_an_event_stream_ends(public: Port) -> None:

@@ -136,6 +136,7 @@ async def fill_store(app: App) -> dict[str, str]:
     await app.endpoints.add("their-endpoint", "https://theirs.example/hook")
     await app.schedule("their-schedule", every("1h"), "work")
     made = await app.keys.create("their-key")
+    await app.recovery.set("timeout_exceeded", tries=1, then="hold")
     worker = await app.store.workers.register("their-worker", 12.0, 7, ["work"])
     return {
         "/v1/deliveries": delivery.id,
@@ -145,13 +146,14 @@ async def fill_store(app: App) -> dict[str, str]:
         "/v1/keys": made.id,
         "/v1/dead-letters": delivery.id,
         "/v1/workers": str(worker),
+        "/v1/recovery": "timeout_exceeded",
     }
 
 
 ANYTHING = dict.fromkeys(
     (
         *("/v1/deliveries", "/v1/streams", "/v1/endpoints", "/v1/schedules", "/v1/keys"),
-        *("/v1/dead-letters", "/v1/workers"),
+        *("/v1/dead-letters", "/v1/workers", "/v1/recovery"),
     ),
     UNKNOWN,
 )
@@ -167,6 +169,8 @@ async def everything(app: App) -> list[Any]:
         await app.streams.list(),
         await app.schedules.list(),
         await app.workers.list(),
+        await app.recovery.policies(),
+        await app.recovery.generations(),
         keys,
         await app.audit.list(),
     ]

@@ -79,6 +79,10 @@ DEAD = SHARED | {
     "since": lambda row, value: moment(row["dead_at"]) >= moment(value),
     "until": lambda row, value: moment(row["dead_at"]) <= moment(value),
     "ids": lambda row, value: row["id"] in value,
+    "disposition": lambda row, value: (
+        row["disposition"] == value
+        or (value == "open" and row["disposition"] not in ("held", "given_up"))
+    ),
 }
 STREAMS = {"state": lambda row, value: row["state"] == value}
 SCHEDULES = {
@@ -103,6 +107,8 @@ def values(rows: Sequence[Row], model: str, name: str) -> list[Any]:
     if name == "id":
         id = rows[len(rows) // 2]["id"]
         return [id, id.replace("-", "").upper(), *(id[:size] for size in (6, 13, 15, 35)), "ffff"]
+    if name == "disposition":
+        return ["open", "recovering", "held", "given_up"]
     if name == "ids":
         return [tuple(each["id"] for each in rows[:3])]
     if name == "state" and model == "streams":
@@ -169,6 +175,7 @@ class Stage:
         await self.app.open()
         await populate(self.app, self.clock)
         await self._more_schedules()
+        await self._dispositions()
         await self.app.deliver("gate", 13, tags=["red"])
         await self.app.deliver("gate", 14, stream="running")
         await self.app.deliver("gate", 15, stream="running")
@@ -189,6 +196,15 @@ class Stage:
         await self.app.schedules.pause("paused")
         await self.app.schedule("finished", duly.at(soon), "work", tags=["blue"])
         self.clock.advance(120)
+        await run_until_idle(self.app)
+
+    async def _dispositions(self) -> None:
+        """Some dead letters are held, given up, or recovering."""
+        dead, recovery = self.app.dead_letters, self.app.recovery
+        first, second, *_ = await dead.list(limit=2)
+        await dead.hold(first.id, "wait")
+        await dead.give_up(second.id, "no use")
+        await recovery.set("dependency_failure", tries=1, after="99d", then="hold")
         await run_until_idle(self.app)
 
     async def __aexit__(self, *error: object) -> None:

@@ -21,6 +21,7 @@ COMMANDS = {
     "/v1/dead-letters": "dead list",
     "/v1/dead-letters/groups": "dead groups",
     "/v1/dead-letters/poison": "dead poison",
+    "/v1/recovery/generations": "recovery generations",
     "/v1/schedules": "schedules list",
     "/v1/schedules/{name}/preview": "schedules preview",
     "/v1/orphaned-schedules": "schedules orphans",
