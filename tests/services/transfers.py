@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import duly
-from duly import App, Delivery
+from duly import App, DeadLetterFilter, Delivery
 from duly.domain.deliveries.outcomes import Verdict
 from duly.services.transfer.importing import ImportOptions
 from duly.testing import VirtualClock, run_until_idle
@@ -76,7 +76,17 @@ async def fill(work: Work, clock: VirtualClock) -> None:
     await run_until_idle(app)
     await app.streams.pause("paused", "holidays")
     await app.dead_letters.retry(left)
+    await _dispositions(app)
     await _held(StoreProbe(app.store, clock))  # type: ignore[arg-type]
+
+
+async def _dispositions(app: App) -> None:
+    """Policies, and dead letters that are held and given up."""
+    await app.recovery.set("unknown", tries=3, after="1h", then="hold")
+    await app.recovery.set("unknown", tries=0, target="endpoint:billing")
+    held, gone = await app.dead_letters.list(DeadLetterFilter(target="other"))
+    await app.dead_letters.hold(held.id, "ask first")
+    await app.dead_letters.give_up(gone.id, "no use")
 
 
 async def _names(app: App) -> None:
@@ -119,6 +129,9 @@ async def _deliveries(work: Work) -> None:
     work.dies("dead")
     await app.deliver("work", "retry", retry=duly.delays(600, 600), tags=["a", "b"], priority=9)
     await app.deliver("work", "dead", key="dead")
+    for each in ("held", "gone"):
+        work.dies(each)
+        await app.deliver("other", each, key=each)
     await app.deliver("work", "done", key="done")
     await app.deliver("stepping", {"order": 7})
     await app.deliver("unknown", PRETTY, after=3600, expires_at=work.app.clock.now() + DAY)

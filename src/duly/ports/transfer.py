@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from duly.domain.endpoints.endpoint import StoredEndpoint
-from duly.domain.transfer.entries import DeliveryEntry, ScheduleEntry, StreamEntry
+from duly.domain.transfer.entries import DeliveryEntry, PolicyEntry, ScheduleEntry, StreamEntry
 from duly.errors import Conflict
 
 
@@ -32,6 +32,9 @@ class ExportSnapshot(Protocol):
 
     def streams(self) -> AsyncIterator[StreamEntry]:
         """Streams with a policy or a pause, sorted by name."""
+
+    def policies(self) -> AsyncIterator[PolicyEntry]:
+        """Recovery policies, sorted by reason and target."""
 
     def schedules(self) -> AsyncIterator[ScheduleEntry]:
         """Schedules, sorted by name; UnreadableRule if a newer version wrote one."""

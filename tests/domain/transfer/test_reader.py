@@ -32,7 +32,8 @@ DELIVERY = {
     "kind": "delivery", "id": "01990000-0000-7000-8000-000000000001", "state": "pending",
     "target": "work", "payload": {"n": 1}, "due_at": AT, "accepted_at": AT,
 }  # fmt: skip
-THINGS = (ENDPOINT, STREAM, SCHEDULE, DELIVERY)
+POLICY = {"kind": "policy", "reason": "unknown", "tries": 3, "then": "hold"}
+THINGS = (ENDPOINT, STREAM, POLICY, SCHEDULE, DELIVERY)
 WEBHOOK = {"target": "https://example.org", "webhook": {"url": "https://example.org/hook"}}
 OCCASION = {"schedule": "hourly", "scheduled_for": AT}
 DEAD = {"state": "dead", "dead_at": AT, "finished_at": AT}
@@ -62,8 +63,14 @@ def refusal(lines: list[bytes]) -> str:
 
 def test_a_whole_file_is_read_to_its_end() -> None:
     found = survey(file(*THINGS))
-    assert (found.total, found.bad, found.heading.namespace) == (4, 0, "default")
-    assert found.counts == {"endpoints": 1, "streams": 1, "schedules": 1, "deliveries": 1}
+    assert (found.total, found.bad, found.heading.namespace) == (5, 0, "default")
+    assert found.counts == {
+        "endpoints": 1,
+        "streams": 1,
+        "policies": 1,
+        "schedules": 1,
+        "deliveries": 1,
+    }
 
 
 def test_a_file_that_is_cut_off_anywhere_is_refused() -> None:
@@ -76,8 +83,8 @@ def test_a_file_that_is_cut_off_anywhere_is_refused() -> None:
 
 def test_a_part_of_a_file_or_two_files_are_refused() -> None:
     lines = file(*THINGS)
-    assert "counts 4 entries, and there are 3" in refusal(lines[:2] + lines[3:])
-    assert "there is more after its end in line 6" in refusal(lines + lines)
+    assert "counts 5 entries, and there are 4" in refusal(lines[:2] + lines[3:])
+    assert "there is more after its end in line 7" in refusal(lines + lines)
 
 
 @pytest.mark.parametrize("heading", [None, 7, [], "x", {}, {"kind": "delivery"}, DELIVERY])

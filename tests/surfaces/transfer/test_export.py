@@ -53,6 +53,7 @@ async def fill_store(home: Home) -> None:
         await app.deliver(duly.webhook(URL, headers={"X-Team": "7"}), [1], after=3600)
         await app.endpoints.add("billing", URL, headers={"Authorization": "Bearer hunter2"})
         await app.streams.configure("others", on_failure="release")
+        await app.recovery.set("unknown", tries=1, then="hold")
 
 
 async def many(home: Home) -> None:
@@ -65,7 +66,7 @@ async def test_a_store_is_moved_and_unfinished_deliveries_run_there_once_in_orde
     home: Home, there: Home
 ) -> None:
     await fill_store(home)
-    counts = "1 endpoints, 1 streams, 1 schedules, 5 deliveries"
+    counts = "1 endpoints, 1 streams, 1 policies, 1 schedules, 5 deliveries"
     assert home.ok("export", "moved.ndjson", "--with-secrets") == f"{counts} exported"
     assert (home.folder / "moved.ndjson").stat().st_mode & 0o077 == 0
     assert there.ok("import", "moved.ndjson", "--yes") == f"{counts} imported"

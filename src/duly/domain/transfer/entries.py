@@ -18,6 +18,7 @@ from duly.errors import InvalidInput
 from duly.records.attempt import Step
 from duly.records.delivery import DEFAULT_PRIORITY
 from duly.records.endpoint import EndpointOptions, EndpointState
+from duly.records.recovery import AfterTries
 from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap
 from duly.records.stream import OnFailure
@@ -131,6 +132,21 @@ class Past(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     exception: str | None = None
 
 
+class PolicyEntry(Entry, tag="policy", frozen=True, kw_only=True):
+    """A recovery policy of a reason, for one target or for all."""
+
+    reason: str
+    target: str | None = None
+    tries: Small
+    after: float = 0.0
+    then: AfterTries | None = None
+
+    @property
+    def name(self) -> str:
+        """What no other policy has."""
+        return f"{self.reason} {self.target or ''}"
+
+
 class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
     """A delivery with all its fields; one that a worker held is pending, with its attempts.
 
@@ -172,15 +188,19 @@ class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
     reason: str | None = None
     error: str | None = None
     fingerprint: str | None = None
+    disposition: Literal["held", "given_up"] | None = None
+    revivals: Small = 0
+    generation: str | None = None
     steps: tuple[Step, ...] = ()
     history: tuple[Past, ...] = ()
 
 
-Thing = EndpointEntry | StreamEntry | ScheduleEntry | DeliveryEntry
+Thing = EndpointEntry | StreamEntry | PolicyEntry | ScheduleEntry | DeliveryEntry
 Sent = TypeVar("Sent", ScheduleEntry, DeliveryEntry)
 KINDS: dict[type[Thing], str] = {
     EndpointEntry: "endpoints",
     StreamEntry: "streams",
+    PolicyEntry: "policies",
     ScheduleEntry: "schedules",
     DeliveryEntry: "deliveries",
 }

@@ -18,6 +18,7 @@ from duly.domain.endpoints import endpoint as endpoint_rules
 from duly.domain.endpoints.endpoint import UNKEPT, Details, endpoint_name
 from duly.domain.endpoints.signatures import secret_key
 from duly.domain.endpoints.webhooks import encode_webhook, is_webhook, webhook
+from duly.domain.recovery import checked_generation, checked_policy
 from duly.domain.schedules import options as schedule_options
 from duly.domain.schedules.options import checked_options, options_in
 from duly.domain.schedules.planning import Plan
@@ -27,12 +28,14 @@ from duly.domain.streams.policy import checked_stream
 from duly.domain.transfer.entries import (
     DeliveryEntry,
     EndpointEntry,
+    PolicyEntry,
     ScheduleEntry,
     StreamEntry,
     Thing,
     content,
 )
 from duly.errors import InvalidInput, quoted
+from duly.records.recovery import RecoveryPolicy
 from duly.records.target import Webhook
 
 ID = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
@@ -49,6 +52,8 @@ def check(thing: Thing, payload_limit: int) -> None:
         case StreamEntry():
             checks.checked_text("name", thing.name)
             _check_texts(thing, ("reason",))
+        case PolicyEntry():
+            policy_of(thing)
         case ScheduleEntry():
             revision_of(thing, payload_limit)
         case DeliveryEntry():
@@ -63,6 +68,13 @@ def _check_endpoint(entry: EndpointEntry) -> None:
     _check_texts(entry, ("state_reason",))
     for each in entry.secrets:
         secret_key(each.secret)
+
+
+def policy_of(entry: PolicyEntry) -> RecoveryPolicy:
+    """The checked recovery policy."""
+    return checked_policy(
+        entry.reason, tries=entry.tries, after=entry.after, then=entry.then, target=entry.target
+    )
 
 
 def details_of(entry: EndpointEntry) -> Details:
@@ -130,6 +142,7 @@ CHECKED: Mapping[str, Callable[[Any], object]] = {
     "tags": checks.checked_tags,
     "stream": checked_stream,
     "schedule": lambda value: checks.checked_text("schedule", value),
+    "generation": checked_generation,
     "retry": encode_checked,
     "due_at": lambda value: checks.checked_moment("due_at", value),
     "expires_at": lambda value: checks.checked_moment("expires_at", value),

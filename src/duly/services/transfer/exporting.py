@@ -17,6 +17,7 @@ from duly.domain.transfer.entries import (
     Ending,
     EndpointEntry,
     Heading,
+    PolicyEntry,
     Scope,
     Secret,
     StreamEntry,
@@ -94,6 +95,8 @@ class Exporting:
             yield self._endpoint(endpoint, with_secrets)
         async for stream in snapshot.streams():
             yield stream
+        async for policy in snapshot.policies():
+            yield policy
         async for schedule in snapshot.schedules():
             yield _require_open(schedule) if with_secrets else entries.without_credentials(schedule)
         async for delivery in snapshot.deliveries(everything=everything):
@@ -146,5 +149,5 @@ def _require_open(entry: entries.Sent) -> entries.Sent:
 
 
 def _summary(thing: Thing) -> ExportSummary:
-    missing = () if isinstance(thing, StreamEntry) else thing.missing
+    missing = () if isinstance(thing, StreamEntry | PolicyEntry) else thing.missing
     return ExportSummary(entries.encode(thing), KINDS[type(thing)], entries.name_of(thing), missing)

@@ -23,6 +23,7 @@ from duly.domain.transfer.entries import (
     KINDS,
     DeliveryEntry,
     EndpointEntry,
+    PolicyEntry,
     ScheduleEntry,
     StreamEntry,
     Thing,
@@ -152,6 +153,9 @@ class Importing:
             return {each.name for each in await self._store.endpoints.some(names)}
         if isinstance(things[0], ScheduleEntry):
             return await self._store.transfer.scheduled(names)
+        if isinstance(things[0], PolicyEntry):
+            stored = await self._store.recovery.policies()
+            return {f"{each.reason} {each.target or ''}" for each in stored}
         return {name for name in names if await self._is_stream(name)}
 
     async def _is_stream(self, name: str) -> bool:
@@ -168,6 +172,9 @@ class Importing:
         for each in things:
             if isinstance(each, EndpointEntry):
                 await self._add(each)
+            elif isinstance(each, PolicyEntry):
+                policy = import_checks.policy_of(each)
+                await self._store.recovery.set_policy(policy, self.actor)
             elif isinstance(each, StreamEntry):
                 await self._configure(each)
 

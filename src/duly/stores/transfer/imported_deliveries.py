@@ -28,6 +28,7 @@ SUSPECTS = CrashRule()
 PLAIN = (
     *("id", "state", "priority", "attempt", "key", "stream", "occurrence", "due_at", "accepted_at"),
     *("expires_at", "started_at", "finished_at", "dead_at", "reason", "error", "fingerprint"),
+    *("disposition", "revivals", "generation"),
 )
 """Columns copied unchanged from the export."""
 

@@ -19,6 +19,7 @@ from duly.domain.schedules.schedule import decode_occasion
 from duly.domain.transfer.entries import (
     DeliveryEntry,
     Past,
+    PolicyEntry,
     ScheduleEntry,
     StreamEntry,
     one_line,
@@ -43,7 +44,7 @@ from duly.stores.transfer.imported_deliveries import sorted_out, write
 
 NAMES, SLICE = 500, 200
 """The number of rows read at once; payloads may be large."""
-Found = TypeVar("Found", StoredEndpoint, StreamEntry, ScheduleEntry)
+Found = TypeVar("Found", StoredEndpoint, StreamEntry, PolicyEntry, ScheduleEntry)
 ReadPage = Callable[..., Awaitable[Sequence[NamedRow]]]
 """Reads the rows whose names come after `after`."""
 
@@ -127,6 +128,16 @@ class SnapshotShelves:
         return self._by_name(
             self._pages("transfer.streams"), lambda row: msgspec.convert(dict(row), StreamEntry)
         )
+
+    def policies(self) -> AsyncIterator[PolicyEntry]:
+        """Recovery policies by reason and target."""
+
+        def entry(row: NamedRow) -> PolicyEntry:
+            fields = dict(row)
+            del fields["name"]
+            return msgspec.convert(fields, PolicyEntry)
+
+        return self._by_name(self._pages("transfer.policies"), entry)
 
     def schedules(self) -> AsyncIterator[ScheduleEntry]:
         """Schedules by name."""

@@ -5,9 +5,9 @@
 -- What there is to do in each namespace: dead letters without a disposition, the next to be
 -- retried, the policies, and the generations.
 select n.namespace, coalesce(:now::timestamptz, now()) as seen_at, r.digest,
-       exists (select 1 from duly.deliveries d
-               where d.namespace = n.namespace and d.dead_at is not null and d.disposition is null
-       ) as undecided, (
+       (select d.target from duly.deliveries d
+        where d.namespace = n.namespace and d.dead_at is not null and d.disposition is null
+        order by d.target limit 1) is not null as undecided, (
            select d.revive_at from duly.deliveries d
            where d.namespace = n.namespace and d.revive_at is not null order by d.revive_at limit 1
        ) as next_at, (

@@ -7,6 +7,12 @@ where namespace = :namespace and name > :after
   and (on_failure is not null or paused_at is not null)
 order by name limit :limit;
 
+-- name: policies
+select reason || ' ' || target as name, reason, nullif(target, '') as target, tries,
+       cool_down as "after", ending as "then" from duly.recovery_policies
+where namespace = :namespace and reason || ' ' || target > :after
+order by 1 limit :limit;
+
 -- name: facts
 select d.id::text as id, d.state, t.name as target, d.address, d.payload, d.key, d.priority, d.tags,
        d.retry, d.stream, d.position, d.lane is not null as in_line,
@@ -15,7 +21,9 @@ select d.id::text as id, d.state, t.name as target, d.address, d.payload, d.key,
        case when a.halted is null then nullif(a.due_at, d.due_at) end as next_at, d.accepted_at,
        d.expires_at, d.attempt,
        case when d.state = 'dead' then d.crashes else a.crashes end as crashes,
-       d.started_at, d.finished_at, d.dead_at, d.reason, d.error, d.fingerprint
+       d.started_at, d.finished_at, d.dead_at, d.reason, d.error, d.fingerprint,
+       case when d.disposition in ('held', 'given_up') then d.disposition end as disposition,
+       coalesce(d.revivals, 0) as revivals, d.generation
 from duly.deliveries d
 cross join lateral (select name from duly.targets t where t.id = d.target offset 0) t
 left join lateral (select name from duly.schedules s where s.id = d.schedule offset 0) s on true
@@ -117,10 +125,12 @@ where s.lane = g.lane;
 insert into duly.deliveries
     (id, lane, target, priority, attempt, state, namespace, stream, position, key, address,
      schedule, occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at,
-     dead_at, tags, retry, reason, error, payload, on_failure, fingerprint, crashes)
+     dead_at, tags, retry, reason, error, payload, on_failure, fingerprint, crashes,
+     disposition, revivals, generation)
 select id, lane, target, priority, attempt, state, :namespace, stream, position, key, address,
        schedule, occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at,
-       dead_at, tags::jsonb, retry, reason, error, payload, on_failure, fingerprint, crashes
+       dead_at, tags::jsonb, retry, reason, error, payload, on_failure, fingerprint, crashes,
+       disposition, nullif(revivals, 0), generation
 from unnest(
     :id::uuid[], :lane::uuid[], :target::integer[], :priority::smallint[], :attempt::smallint[],
     :state::text[], :stream::text[], :position::bigint[], :key::text[], :address::text[],
@@ -128,10 +138,11 @@ from unnest(
     :accepted_at::timestamptz[], :expires_at::timestamptz[], :started_at::timestamptz[],
     :finished_at::timestamptz[], :dead_at::timestamptz[], :tags::text[], :retry::text[],
     :reason::text[], :error::text[], :payload::bytea[], :on_failure::text[], :fingerprint::text[],
-    :crashes::smallint[]
+    :crashes::smallint[], :disposition::text[], :revivals::integer[], :generation::text[]
 ) as t(id, lane, target, priority, attempt, state, stream, position, key, address, schedule,
        occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at, dead_at,
-       tags, retry, reason, error, payload, on_failure, fingerprint, crashes)
+       tags, retry, reason, error, payload, on_failure, fingerprint, crashes, disposition,
+       revivals, generation)
 on conflict do nothing
 returning id::text as id;
 

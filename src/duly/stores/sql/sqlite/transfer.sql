@@ -7,6 +7,12 @@ where namespace = :namespace and name > :after
   and (on_failure is not null or paused_at is not null)
 order by name limit :limit;
 
+-- name: policies
+select reason || ' ' || target as name, reason, nullif(target, '') as target, tries,
+       cool_down as "after", ending as "then" from duly.recovery_policies
+where namespace = :namespace and reason || ' ' || target > :after
+order by 1 limit :limit;
+
 -- name: facts
 select d.id, d.state, t.name as target, d.address, d.payload, d.key, d.priority, d.tags,
        d.retry, d.stream, d.position, d.lane is not null as in_line,
@@ -14,7 +20,9 @@ select d.id, d.state, t.name as target, d.address, d.payload, d.key, d.priority,
        coalesce(s.name, f.name) as schedule, f.number as former, d.occurrence, d.occasion, d.due_at,
        iif(a.halted is null, nullif(a.due_at, d.due_at), null) as next_at, d.accepted_at,
        d.expires_at, d.attempt, iif(d.state = 'dead', d.crashes, a.crashes) as crashes,
-       d.started_at, d.finished_at, d.dead_at, d.reason, d.error, d.fingerprint
+       d.started_at, d.finished_at, d.dead_at, d.reason, d.error, d.fingerprint,
+       case when d.disposition in ('held', 'given_up') then d.disposition end as disposition,
+       coalesce(d.revivals, 0) as revivals, d.generation
 from duly.deliveries d
 cross join duly.targets t on t.id = d.target
 left join duly.schedules s on s.id = d.schedule
@@ -99,11 +107,12 @@ update duly.streams set counter = max(counter, :counter) where lane = :lane;
 insert into duly.deliveries
     (id, lane, target, priority, attempt, state, namespace, stream, position, key, address,
      schedule, occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at,
-     dead_at, tags, retry, reason, error, payload, on_failure, fingerprint, crashes)
+     dead_at, tags, retry, reason, error, payload, on_failure, fingerprint, crashes,
+     disposition, revivals, generation)
 values (:id, :lane, :target, :priority, :attempt, :state, :namespace, :stream, :position, :key,
         :address, :schedule, :occurrence, :occasion, :due_at, :accepted_at, :expires_at,
         :started_at, :finished_at, :dead_at, :tags, :retry, :reason, :error, :payload, :on_failure,
-        :fingerprint, :crashes)
+        :fingerprint, :crashes, :disposition, nullif(:revivals, 0), :generation)
 on conflict do nothing
 returning id;
 

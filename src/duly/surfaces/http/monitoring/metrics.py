@@ -51,6 +51,7 @@ COUNTS = {
     "loop_failures": ("LoopFailed", "Failures of a loop that were not caused by the store"),
     "clock_steps": ("ClockStepped", "Jumps of the clock"),
     "sweeps_with_finds": ("SweptUp", "Sweeps that had to repair something"),
+    "dead_letter_revivals": ("DeadLettersRevived", "Batches of dead letters retried by policies"),
     "leases_lost": ("LeaseWasLost", "Leases that this process lost"),
     "alerts_raised": ("AlertRaised", "Alerts raised by this process"),
 }
