@@ -22,13 +22,15 @@ from duly.domain.events import (
 )
 from duly.domain.recovery import DeadLetter, Policies, policies_of
 from duly.engine.loops import Pause, contained
-from duly.ports import Emit, RecoveryWork, Store, Transport
+from duly.ports import Clock, Emit, RecoveryWork, Store, Transport
 from duly.records.recovery import Disposition, Generation
 from duly.settings import Settings
 
 IDLE = 5.0
 BUSY = 0.2
-"""Seconds between two batches, which leave the store to urgent work."""
+"""Seconds between two batches, at least."""
+SHARE = 0.1
+"""The share of its time in which it works, so that the store is left to urgent work."""
 BATCH = 200
 TARGETS = 1000
 
@@ -38,8 +40,11 @@ class Reviver:
 
     name = "reviver"
 
-    def __init__(self, store: Store, transport: Transport, settings: Settings, emit: Emit) -> None:
+    def __init__(
+        self, store: Store, transport: Transport, settings: Settings, clock: Clock, emit: Emit
+    ) -> None:
         self.wake = asyncio.Event()
+        self._clock = clock
         self._store = store
         self._transport = transport
         self._settings = settings
@@ -53,7 +58,7 @@ class Reviver:
 
     async def tick(self) -> Pause:
         """Do one batch in each namespace that has something to do."""
-        settings = self._settings
+        settings, began = self._settings, self._clock.monotonic()
         steps = [_Step(IDLE)]
         for work in await self._store.recovery.survey(settings.served, settings.generation or None):
             store = self._store.within(work.namespace)
@@ -63,7 +68,8 @@ class Reviver:
             steps.append(step if isinstance(step, _Step) else _Step(step.seconds))
         self.next_at = min((each.next_at for each in steps if each.next_at), default=None)
         self.did_some = any(each.did_some for each in steps)
-        return Pause(min(each.seconds for each in steps))
+        took = self._clock.monotonic() - began
+        return Pause(max(min(each.seconds for each in steps), took * (1 / SHARE - 1)))
 
     async def catch_up(self) -> None:
         """Do all that can be done at this moment."""

@@ -103,7 +103,7 @@ class Worker:
         self.recovery = Recovery(
             executor, self.directory, self.membership, observers, emit, settings.recovery_interval
         )
-        self.reviver = Reviver(store, transport, settings, emit)
+        self.reviver = Reviver(store, transport, settings, clock, emit)
         self.backlog = Backlog(store.agenda, clock, emit, self.directory, self.runner.late, grace)
         self.lease_monitor = self._make_lease_monitor(suspects, crash_rule)
 
