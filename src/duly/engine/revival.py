@@ -116,7 +116,7 @@ class _Revival:
         emit: Emit,
         work: RecoveryWork,
     ) -> None:
-        self._store = store.recovery
+        self._store, self._generations = store.recovery, store.generations
         self._wakeups = store.wakeups
         self._namespace = work.namespace
         self._transport = transport
@@ -145,7 +145,7 @@ class _Revival:
     async def _begin_own(self) -> None:
         own = self._settings.generation
         if own and not self._work.knows_own:
-            await self._store.begin_generation(own, with_held=self._settings.generation_held)
+            await self._generations.begin(own, with_held=self._settings.generation_held)
             self._emit(GenerationBegan(generation=own))
 
     @property
@@ -198,8 +198,8 @@ class _Revival:
             self._work.knows_own or not self._settings.generation
         ):
             return found
-        for generation, demanded in await self._store.open_generations(self._settings.generation):
-            waiting = set() if demanded else await self._store.elsewhere(generation.name)
+        for generation, demanded in await self._generations.open(self._settings.generation):
+            waiting = set() if demanded else await self._generations.elsewhere(generation.name)
             tried = await self._try(generation, waiting)
             found = _Tried(found.changed + tried.changed, found.has_rest or tried.has_rest)
             if tried.waits_for:
@@ -209,7 +209,7 @@ class _Revival:
         return found
 
     async def _end(self, generation: Generation) -> None:
-        await self._store.end_generation(generation.name)
+        await self._generations.end(generation.name)
         self._emit(GenerationDone(generation=generation.name, deliveries=generation.tried))
 
     async def _try(self, generation: Generation, waiting: set[str]) -> _Tried:
@@ -218,10 +218,10 @@ class _Revival:
         matching = [each for each in letters if self._matches(each)]
         others = [each.id for each in letters if each not in matching]
         if others:
-            await self._store.skip(generation.name, others)
+            await self._generations.skip(generation.name, others)
         if matching:
             rate = self._settings.recovery_rate
-            done = await self._store.revive_untried(generation, matching, rate, BATCH)
+            done = await self._generations.revive(generation, matching, rate, BATCH)
             self._tell(done, generation.name)
             return _Tried(done + len(others), has_rest=True)
         if others or not waiting:
@@ -230,9 +230,9 @@ class _Revival:
         return _Tried(waits_for=sorted({each.target for each in left}))
 
     async def _untried(self, generation: Generation, waiting: set[str]) -> Sequence[DeadLetter]:
-        found = await self._store.untried(generation, Disposition.RECOVERING, waiting, BATCH)
+        found = await self._generations.untried(generation, Disposition.RECOVERING, waiting, BATCH)
         if generation.with_held and not found:
-            found = await self._store.untried(generation, Disposition.HELD, waiting, BATCH)
+            found = await self._generations.untried(generation, Disposition.HELD, waiting, BATCH)
         return found
 
     def _matches(self, letter: DeadLetter) -> bool:

@@ -25,7 +25,7 @@ from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import KEPT_FOR, PATIENCE, IdempotentRequest, IdempotentRequests
 from duly.ports.keys import Keys
 from duly.ports.monitoring import Alerts, Outages, Rollups, StatusReader, Traces
-from duly.ports.recovery import Recovery, RecoveryWork
+from duly.ports.recovery import Generations, Recovery, RecoveryWork
 from duly.ports.running import Report, Running, RunningDelivery
 from duly.ports.schedules import (
     Audit,

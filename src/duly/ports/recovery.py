@@ -31,7 +31,7 @@ class RecoveryWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recovery(Protocol):
-    """Dead letters that recover by policies, and by generations of a deployment."""
+    """Dead letters that recover by policies."""
 
     async def survey(
         self, served: Sequence[str] | None, generation: str | None
@@ -68,21 +68,23 @@ class Recovery(Protocol):
         Those of a stream return to their positions.
         """
 
-    async def begin_generation(
-        self, name: str, *, with_held: bool, actor: str | None = None
-    ) -> Generation:
+
+class Generations(Protocol):
+    """Generations of a deployment, in which dead letters of before get one try each."""
+
+    async def begin(self, name: str, *, with_held: bool, actor: str | None = None) -> Generation:
         """Note a generation, if it is not known.
 
         One that an actor demands is begun again, with an audit entry, and is for all workers.
         """
 
-    async def generation(self, name: str) -> Generation | None:
+    async def get(self, name: str) -> Generation | None:
         """One generation; None if it is not known."""
 
-    async def generations(self, limit: int) -> list[Generation]:
+    async def latest(self, limit: int) -> list[Generation]:
         """The generations, the latest first."""
 
-    async def open_generations(self, own: str | None) -> list[tuple[Generation, bool]]:
+    async def open(self, own: str | None) -> list[tuple[Generation, bool]]:
         """Those that are not done and demanded or this worker's own, and whether demanded."""
 
     async def elsewhere(self, generation: str) -> set[str]:
@@ -100,12 +102,12 @@ class Recovery(Protocol):
         Targets in `waiting` are left out.
         """
 
-    async def untried_count(
+    async def count_untried(
         self, generation: str, first_at: datetime | None, disposition: Disposition
     ) -> int:
         """How many of these there are; up to now without `first_at`."""
 
-    async def revive_untried(
+    async def revive(
         self, generation: Generation, letters: Sequence[DeadLetter], rate: float, batch: int
     ) -> int:
         """Retry some of these, as many as the rate allows, each once; returns how many."""
@@ -113,5 +115,5 @@ class Recovery(Protocol):
     async def skip(self, generation: str, ids: Sequence[str]) -> None:
         """Note that a generation does not try these."""
 
-    async def end_generation(self, name: str) -> None:
+    async def end(self, name: str) -> None:
         """Note that all have had their try."""

@@ -20,7 +20,7 @@ from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import IdempotentRequests
 from duly.ports.keys import Keys
 from duly.ports.monitoring import Alerts, Outages, Rollups, StatusReader, Traces
-from duly.ports.recovery import Recovery
+from duly.ports.recovery import Generations, Recovery
 from duly.ports.running import Running
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
@@ -312,6 +312,8 @@ class Store(Protocol):
     def dead_letters(self) -> DeadLetters: ...
     @property
     def recovery(self) -> Recovery: ...
+    @property
+    def generations(self) -> Generations: ...
     @property
     def audit(self) -> Audit: ...
     @property

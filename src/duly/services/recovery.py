@@ -76,7 +76,7 @@ class Recovery:
 
     async def generations(self, *, limit: int = 50) -> Sequence[Generation]:
         """The generations of the deployment, the latest first."""
-        return await self._store.recovery.generations(checks.checked_limit(limit))
+        return await self._store.generations.latest(checks.checked_limit(limit))
 
     async def replay(self, generation: str, *, held: bool = False, dry_run: bool = False) -> Replay:
         """Give dead letters with a policy one try in a generation; workers do it at their rate.
@@ -86,15 +86,15 @@ class Recovery:
         left out. A dry run only counts.
         """
         name = checked_generation(generation)
-        known = await self._store.recovery.generation(name)
+        known = await self._store.generations.get(name)
         first_at = None if known is None else known.first_at
         which = [Disposition.RECOVERING, *([Disposition.HELD] if held else [])]
         matching = await self._undecided()
         for each in which:
-            matching += await self._store.recovery.untried_count(name, first_at, each)
+            matching += await self._store.generations.count_untried(name, first_at, each)
         if dry_run:
             return Replay(matching=matching)
-        begun = await self._store.recovery.begin_generation(name, with_held=held, actor=self.actor)
+        begun = await self._store.generations.begin(name, with_held=held, actor=self.actor)
         return Replay(matching=matching, generation=begun)
 
     async def _undecided(self) -> int:

@@ -44,7 +44,9 @@ from duly.stores.postgres.address import place as place_of
 from duly.stores.postgres.connections import Connect, Discard, NoSlot
 from duly.stores.postgres.database import Beside, Postgres
 from duly.stores.postgres.pool import OnShort
-from duly.stores.recovery import Recovery
+from duly.stores.recovery.generations import Generations
+from duly.stores.recovery.recovery import Recovery
+from duly.stores.recovery.sweeps import Sweeps
 from duly.stores.schedules.declarations import Declarations
 from duly.stores.schedules.plans import Plans
 from duly.stores.schedules.schedules import Schedules
@@ -101,7 +103,9 @@ class SqlStore:
             self.running,
         )
         self.dead_letters = DeadLetters(database, namespace, self.deliveries, members)
-        self.recovery = Recovery(database, namespace, members)
+        sweeps = Sweeps(database, namespace, members)
+        self.recovery = Recovery(database, namespace, sweeps)
+        self.generations = Generations(database, namespace, sweeps)
         self.schedules = Schedules(database, namespace, self.targets, wakeups.hint, addresses)
         self.declarations = Declarations(database, namespace, self.schedules)
         self.plans = Plans(database, namespace)

@@ -1,0 +1,1 @@
+"""The recovery of dead letters: by policies, and by generations of a deployment."""
