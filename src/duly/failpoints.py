@@ -27,7 +27,7 @@ PLACES = (
     )
     | frozenset(
         f"{place}.{when}"
-        for place in ("plan", "schedule", "complete", "import", "decide", "revive")
+        for place in ("plan", "schedule", "complete", "import", "stream", "decide", "revive")
         for when in ("before", "middle", "after")
     )
     | {f"webhook.{when}" for when in ("before", "sent", "answered")}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Unpack
 
 from duly.client.requester import Requester
 from duly.domain import checks
-from duly.domain.streams.policy import checked_policy
+from duly.domain.streams.policy import checked_stream_options
+from duly.domain.streams.selection import checked_selection
 from duly.records.delivery import Delivery
-from duly.records.stream import OnFailure, Stream, StreamState
+from duly.records.stream import Stream, StreamKeywords, StreamState
 
 
 class Streams:
@@ -31,10 +32,11 @@ class Streams:
             Stream, "streams", limit=limit, cursor=start, state=state
         )
 
-    async def configure(self, name: str, *, on_failure: OnFailure | str | None) -> Stream:
-        """Set what a failed head does to those behind it: `block`, `release`, or None for block."""
-        policy = None if on_failure is None else checked_policy(on_failure)
-        return await self._requester.patch(Stream, *_place(name), body={"on_failure": policy})
+    async def configure(self, name: str, **options: Unpack[StreamKeywords]) -> Stream:
+        """Set what a failed head does to those behind it, and for how long; others stay as set."""
+        return await self._requester.patch(
+            Stream, *_place(name), body=checked_stream_options(options)
+        )
 
     async def pause(self, name: str, reason: str | None = None) -> Stream:
         """Start no more of its deliveries until it is resumed; it still accepts new ones."""
@@ -48,9 +50,21 @@ class Streams:
         """Retry its head now; a dead one gets all its attempts again."""
         return await self._moved(name, "retry")
 
-    async def release(self, name: str) -> Stream:
-        """Let those behind a failed head proceed."""
-        return await self._moved(name, "release")
+    async def release(
+        self,
+        name: str,
+        *,
+        only: Iterable[str] | None = None,
+        keep: Iterable[str] | None = None,
+    ) -> Stream:
+        """Let those behind a failed head proceed: all, `only` these, or all except those to `keep`.
+
+        With a selection the head stays, and the released deliveries run beside it and each other.
+        """
+        chosen = checked_selection(only, keep)
+        return await self._moved(
+            name, "release", None if chosen is None else {chosen.field: chosen.ids}
+        )
 
     async def release_delivery(self, id: str) -> Stream:
         """Let those behind this delivery proceed; Conflict if it is not its stream's head."""

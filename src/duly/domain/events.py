@@ -338,6 +338,14 @@ class SecretUnreadable(Event, frozen=True):
     problem: str
 
 
+class StreamReleased(Event, frozen=True):
+    """A failed head has blocked its stream for as long as it may."""
+
+    stream: str
+    delivery: str
+    seconds: float
+
+
 class AlertRaised(Event, frozen=True):
     kind: str
     subject: str

@@ -29,6 +29,7 @@ from duly.engine.planners import Planners
 from duly.engine.recovery import Recovery
 from duly.engine.revival import Reviver
 from duly.engine.store_clock import StoreClock
+from duly.engine.stream_releaser import StreamReleaser
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
@@ -104,6 +105,7 @@ class Worker:
             executor, self.directory, self.membership, observers, emit, settings.recovery_interval
         )
         self.reviver = Reviver(store, transport, settings, clock, emit)
+        self.stream_releaser = StreamReleaser(store, emit, settings.recovery_interval)
         self.backlog = Backlog(store.agenda, clock, emit, self.directory, self.runner.late, grace)
         self.lease_monitor = self._make_lease_monitor(suspects, crash_rule)
 
@@ -188,6 +190,7 @@ class Worker:
             self.dispatcher,
             self.recovery,
             self.reviver,
+            self.stream_releaser,
             self.backlog,
             self.admission,
             self.lease_monitor,
@@ -240,6 +243,7 @@ class Worker:
         await self.running_monitor.tick()
         await self.reviver.catch_up()
         await self.planner.catch_up()
+        await self.stream_releaser.tick()
         self.signal.hint()
         await self.dispatcher.tick()
         claimed = self.runner.running
@@ -249,10 +253,14 @@ class Worker:
         return claimed
 
     async def next_due(self) -> datetime | None:
-        """When the first lane is due that this worker could claim, or a dead letter retried."""
+        """When the first lane is due that this worker could claim, or a loop has work."""
         await self._work.survey()
-        found = [each for each in (self._work.next_due(), self.reviver.next_at) if each is not None]
-        return min(found, default=None)
+        moments = (
+            self._work.next_due(),
+            self.reviver.next_at,
+            await self.stream_releaser.next_at(),
+        )
+        return min((each for each in moments if each is not None), default=None)
 
     async def leave(self) -> None:
         """Write the last outcomes, hand back what is held, and unregister; waits for the store."""

@@ -52,7 +52,7 @@ from duly.ports.store import (
     Targets,
     Wakeups,
 )
-from duly.ports.streams import DecideStream, Joined, Streams
+from duly.ports.streams import DecideStream, EndedBlock, Joined, LimitedBlock, Streams
 from duly.ports.transactions import (
     Inbox,
     Message,

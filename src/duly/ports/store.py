@@ -24,7 +24,7 @@ from duly.ports.recovery import Generations, Recovery
 from duly.ports.running import Running
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
-from duly.ports.streams import Streams
+from duly.ports.streams import LimitedBlock, Streams
 from duly.ports.transactions import Inbox, OpenTransaction, Outbox, Transaction
 from duly.ports.transfer import Transfer
 from duly.ports.workers import Workers
@@ -207,6 +207,9 @@ class Agenda(Protocol):
 
     async def held_by_dead(self, limit: int) -> list[Claimed]:
         """Deliveries that dead workers hold, with their tokens."""
+
+    async def limited_blocks(self, limit: int) -> list[LimitedBlock]:
+        """Streams that a failed head blocks for a limited time, those that end first."""
 
 
 class Maintenance(Protocol):

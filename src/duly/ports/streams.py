@@ -7,8 +7,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+import msgspec
+
 from duly.domain.deliveries.delivery import Claimed
+from duly.domain.monitoring.alerts import AlertCause
 from duly.domain.streams.operations import Intervention
+from duly.domain.streams.selection import Selection
 from duly.domain.streams.stream import StreamRow
 from duly.records.stream import StreamState
 
@@ -24,6 +28,30 @@ class Joined(StrEnum):
     """An earlier occurrence is running outside the stream, or is about to join."""
     GONE = "gone"
     """It is no longer held: a later occurrence may have moved it into the queue."""
+
+
+class LimitedBlock(msgspec.Struct, frozen=True):
+    """A stream that its failed head blocks until a moment; `seen_at` is the store's time."""
+
+    namespace: str
+    name: str
+    until: datetime
+    seen_at: datetime
+
+    @property
+    def seconds_left(self) -> float:
+        """How long it lasts; not more than 0 if it has ended."""
+        return (self.until - self.seen_at).total_seconds()
+
+
+class EndedBlock(msgspec.Struct, frozen=True):
+    """A stream that continues without its failed head, and the alert that reports it."""
+
+    name: str
+    head: str
+    block_for: float
+    alert: AlertCause | None
+    """None if the alert is active already."""
 
 
 class Streams(Protocol):
@@ -57,4 +85,16 @@ class Streams(Protocol):
 
         The stream is locked meanwhile: nothing is added to it, claimed from it or settled in it.
         NotFound if it does not exist, unless `create`.
+        """
+
+    async def release_followers(self, name: str, chosen: Selection, actor: str) -> None:
+        """Let chosen deliveries behind a failed head leave the queue, in one transaction.
+
+        Conflict if the head has not failed; InvalidInput if one of them does not wait behind it.
+        """
+
+    async def end_block(self, name: str, actor: str) -> EndedBlock | None:
+        """Release a failed head that has blocked the stream for long enough; None if it has not.
+
+        In one transaction with its audit entry and its alert, so that it happens once.
         """

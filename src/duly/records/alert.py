@@ -20,6 +20,7 @@ class AlertKind(StrEnum):
     CLOCK_JUMPED = "clock_jumped"
     STORE_ERRORS = "store_errors"
     SWEPT_UP = "swept_up"
+    STREAM_RELEASED = "stream_released"
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 import msgspec
 
+from duly.records.partial import partial_of
 from duly.records.state import State
 
 
@@ -19,10 +20,23 @@ class OnFailure(StrEnum):
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a failed head does to those behind it; null is block."""
+    """What a failed head does to those behind it, and for how many seconds at most."""
 
-    EXAMPLE: ClassVar = {"on_failure": "release"}
-    on_failure: OnFailure | None
+    on_failure: OnFailure | None = None
+    block_for: float | None = None
+
+
+class StreamKeywords(TypedDict, total=False):
+    """`StreamOptions` as keyword arguments, which also take durations and plain strings."""
+
+    on_failure: OnFailure | str | None
+    block_for: float | timedelta | str | None
+
+
+class StreamChange(partial_of(StreamOptions, "StreamFields")):  # type: ignore[misc]
+    """Changes of a stream; fields that are left out stay as they are."""
+
+    EXAMPLE: ClassVar = {"on_failure": "block", "block_for": 900}
 
 
 class StreamState(StrEnum):
@@ -54,6 +68,10 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     state: StreamState
     on_failure: Policy
+    block_for: float | None = None
+    """For how many seconds a failed head blocks it; None: until somebody acts."""
+    blocked_until: datetime | None = None
+    """When it continues without its failed head."""
     head: Head | None = None
     since: datetime | None = None
     """When it was blocked or paused."""

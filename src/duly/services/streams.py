@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from duly.domain import checks
 from duly.domain.streams import operations
 from duly.domain.streams.operations import Intervention
-from duly.domain.streams.policy import OF_SCHEDULES, checked_policy, checked_stream
+from duly.domain.streams.policy import OF_SCHEDULES, checked_stream, checked_stream_options
+from duly.domain.streams.selection import checked_selection
 from duly.domain.streams.stream import StreamRow, stream_of
 from duly.errors import Conflict, InvalidInput
 from duly.ports import DecideStream, Store
-from duly.records.stream import OnFailure, Stream, StreamState
+from duly.records.stream import Stream, StreamKeywords, StreamState
 
 COUNTED_UP_TO = 1_000_000
 COUNTED_IN_LISTS = 10_000
@@ -45,21 +46,22 @@ class Streams:
         found = await self._store.streams.page(wanted, start, limit, COUNTED_IN_LISTS)
         return [stream_of(each) for each in found]
 
-    async def configure(self, name: str, *, on_failure: OnFailure | str | None) -> Stream:
-        """Set what a failed head does to those behind it: `block`, `release`, or None for block.
+    async def configure(self, name: str, **options: Unpack[StreamKeywords]) -> Stream:
+        """Set what a failed head does to those behind it, and for how long; others stay as set.
 
-        It applies from the next failure on, except to deliveries with a policy of their own.
-        The stream need not exist yet.
+        `on_failure` is `block`, `release`, or None for block. It applies from the next failure on,
+        except to deliveries with a policy of their own. `block_for`, as in `"15m"`, limits a block,
+        also the present one: so long after its first failure in a row, the head is released; None
+        is without a limit. The stream need not exist yet.
         """
-        policy = None if on_failure is None else checked_policy(on_failure)
+        changes = checked_stream_options(options)
         if name.startswith(OF_SCHEDULES):
             raise InvalidInput("stream", f"{name!r} belongs to a schedule; set its overlap")
-        detail = {"on_failure": policy}
         return await self._revised(
             name,
-            lambda row, _: operations.configure(row, policy),
+            lambda row, _: operations.configure(row, changes),
             "configured",
-            detail,
+            changes,
             create=True,
         )
 
@@ -81,13 +83,26 @@ class Streams:
         """Retry its head now; a dead one gets all its attempts again."""
         return await self._revised(name, lambda row, _: operations.retry_now(row), "retried")
 
-    async def release(self, name: str) -> Stream:
-        """Let those behind a failed head proceed.
+    async def release(
+        self,
+        name: str,
+        *,
+        only: Iterable[str] | None = None,
+        keep: Iterable[str] | None = None,
+    ) -> Stream:
+        """Let those behind a failed head proceed: all, `only` these, or all except those to `keep`.
 
-        A head that waits for its retry leaves the stream and is retried at that time; a dead one
-        stays dead. Conflict if its head has not failed.
+        Without a selection, a head that waits for its retry leaves the stream and is retried at
+        that time; a dead one stays dead. With one, the head stays, and the released deliveries
+        leave the stream and run beside it and each other. Conflict if its head has not failed.
         """
-        return await self._revised(name, lambda row, _: operations.release(row), "released")
+        chosen = checked_selection(only, keep)
+        if chosen is None:
+            return await self._revised(name, lambda row, _: operations.release(row), "released")
+        name = checked_stream(name)
+        await self._store.streams.release_followers(name, chosen, self.actor)
+        self._store.wakeups.hint()
+        return await self.get(name)
 
     async def release_delivery(self, id: str) -> Stream:
         """Let those behind this delivery proceed; Conflict if it is not its stream's head."""

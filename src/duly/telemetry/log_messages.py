@@ -140,6 +140,10 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.ERROR,
         "a secret or header of {endpoint} cannot be read, its deliveries wait: {problem}",
     ),
+    events.StreamReleased: (
+        logging.WARNING,
+        "stream {stream} goes on without its head {delivery}, which failed for {seconds:g} s",
+    ),
     events.AlertRaised: (logging.ERROR, "ALERT {kind} {subject}: {detail}"),
     events.AlertCleared: (logging.INFO, "alert {kind} {subject} cleared after {minutes} minutes"),
     events.AlertUnreported: (logging.ERROR, "the alert {kind} could not be sent: {problem}"),

@@ -7,7 +7,7 @@ limit than it is raised, so that a value near the limit does not raise it again 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -23,7 +23,16 @@ KEY = "duly.alert."
 """Prefix of the keys of deliveries that notify of an alert; its id and the change follow."""
 
 
-HAPPENINGS = frozenset({AlertKind.CLOCK_JUMPED, AlertKind.STORE_ERRORS, AlertKind.SWEPT_UP})
+HAPPENINGS = frozenset(
+    {
+        AlertKind.CLOCK_JUMPED,
+        AlertKind.STORE_ERRORS,
+        AlertKind.SWEPT_UP,
+        AlertKind.STREAM_RELEASED,
+    }
+)
+MOST_STREAMS = 20
+"""How many streams have an alert of their own at a time; one alert reports all others."""
 
 
 class AlertCause(msgspec.Struct, frozen=True):
@@ -104,6 +113,18 @@ def troubles(watched: Watched, limits: AlertLimits) -> Iterator[AlertCause]:
         )
     for kind, detail in watched.happened.items():
         yield AlertCause(kind, "", detail)
+
+
+def stream_released(stream: str, head: str, block_for: float, known: Collection[str]) -> AlertCause:
+    """The alert of a stream that continues without its failed head.
+
+    `known` are the subjects of the active alerts of this kind.
+    """
+    detail = f"its head {head} failed for {block_for:g} s, and those behind it go on without it"
+    if stream in known or len(known) < MOST_STREAMS:
+        return AlertCause(AlertKind.STREAM_RELEASED, stream, detail)
+    detail = f"more streams go on without their heads, the last one {stream}; see `duly audit`"
+    return AlertCause(AlertKind.STREAM_RELEASED, "", detail)
 
 
 def _count(count: int, now: NamespaceStatus) -> str:

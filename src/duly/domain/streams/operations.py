@@ -12,15 +12,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
 from duly.domain.deliveries.delivery import Lane
+from duly.domain.streams.policy import RELEASED_DOES_NOT_BLOCK
 from duly.domain.streams.stream import Halt, StreamRow, plight, to_do
-from duly.errors import Conflict
+from duly.errors import Conflict, InvalidInput
 from duly.records.recovery import Disposition
 from duly.records.state import State
 from duly.records.stream import OnFailure, StreamState
@@ -44,6 +46,8 @@ class HeadAction(StrEnum):
     """A dead letter is discarded for good and leaves the queue."""
 
 
+FAILED = frozenset({StreamState.BLOCKED, StreamState.RETRYING})
+"""The states in which the head has failed, and is neither held nor paused."""
 LEAVING = frozenset({HeadAction.APART, HeadAction.LEFT, HeadAction.MADE_DEAD, HeadAction.DISCARDED})
 
 
@@ -53,6 +57,8 @@ class Intervention(msgspec.Struct, frozen=True, kw_only=True):
     line: StreamRow
     action: HeadAction = HeadAction.STAYS
     note: str | None = None
+    limits_anew: bool = False
+    """Whether the end of the present block changes."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -77,9 +83,18 @@ class Return(StrEnum):
     """The stream reaches it without a change."""
 
 
-def configure(line: StreamRow, on_failure: OnFailure | None) -> Intervention:
-    """Change the policy of the stream, from the next failure on."""
-    return Intervention(line=msgspec.structs.replace(line, on_failure=on_failure))
+def configure(line: StreamRow, changes: Mapping[str, Any]) -> Intervention:
+    """Change the policy of the stream from the next failure on, and the limit of a block at once.
+
+    `changes` are checked fields of StreamOptions. The policy `release` ends the limit.
+    """
+    changed = msgspec.structs.replace(line, **changes)
+    if changed.on_failure == OnFailure.RELEASE:
+        if changes.get("block_for") is not None:
+            raise InvalidInput("block_for", RELEASED_DOES_NOT_BLOCK)
+        changed = msgspec.structs.replace(changed, block_for=None)
+    limits_anew = line.has_failed_head and changed.block_for != line.block_for
+    return Intervention(line=changed, limits_anew=limits_anew)
 
 
 def pause(line: StreamRow, now: datetime, reason: str | None) -> Intervention:
@@ -111,6 +126,13 @@ def release(line: StreamRow) -> Intervention:
         case StreamState.RETRYING:
             return Intervention(line=line, action=HeadAction.APART)
     raise _refused(line, "only a head that failed can be left behind")
+
+
+def end_block(line: StreamRow, now: datetime) -> Intervention | None:
+    """Release the failed head if it has blocked the stream for long enough; None if not yet."""
+    if line.unblocks_at is None or line.unblocks_at > now:
+        return None
+    return release(line) if line.state in FAILED else None
 
 
 def dead_letter_head(line: StreamRow, note: str | None) -> Intervention:

@@ -17,15 +17,21 @@ other: a dead occurrence must not stop its schedule.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from enum import StrEnum
+from typing import Any
 
 from duly.domain import checks
 from duly.domain.deliveries.outcomes import Verdict
-from duly.errors import InvalidInput
+from duly.domain.time.durations import seconds_of
+from duly.errors import InvalidInput, quoted
 from duly.records.stream import OnFailure, Policy
 
 OF_SCHEDULES = "duly:schedule:"
 """Prefix of the streams of schedules; callers cannot deliver to them."""
+LONGEST_BLOCK = timedelta(days=365)
+RELEASED_DOES_NOT_BLOCK = "a head that is released does not block; leave it out, or give block"
 LONGEST_NAME = checks.KEY_LIMIT + len(OF_SCHEDULES)
 
 
@@ -64,6 +70,39 @@ def checked_policy(value: object) -> OnFailure:
         return OnFailure(str(value))
     except ValueError:
         raise InvalidInput("on_failure", f"{value!r} is none of {', '.join(OnFailure)}") from None
+
+
+def checked_block(value: object) -> float:
+    """For how many seconds a failed head blocks its stream: more than 0, at most a year."""
+    seconds = seconds_of("block_for", value)  # type: ignore[arg-type]
+    if not 0 < seconds <= LONGEST_BLOCK.total_seconds():
+        raise InvalidInput(
+            "block_for",
+            f"{quoted(value)} is not more than 0 and at most 365 days; "
+            "leave it out to block until somebody acts",
+        )
+    return seconds
+
+
+def checked_stream_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given options of a stream, checked."""
+    unknown = given.keys() - OPTIONS.keys()
+    if unknown:
+        raise TypeError(f"a stream has no option {sorted(unknown)[0]!r}")
+    if not given:
+        raise InvalidInput("on_failure", "there is nothing to change; give it or block_for")
+    checked = {
+        name: None if value is None else OPTIONS[name](value) for name, value in given.items()
+    }
+    if checked.get("on_failure") is OnFailure.RELEASE and checked.get("block_for") is not None:
+        raise InvalidInput("block_for", RELEASED_DOES_NOT_BLOCK)
+    return checked
+
+
+OPTIONS: dict[str, Callable[[object], object]] = {
+    "on_failure": checked_policy,
+    "block_for": checked_block,
+}
 
 
 def stream_of_schedule(schedule: str) -> str:

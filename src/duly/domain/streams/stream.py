@@ -31,6 +31,7 @@ class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
     lane: Lane
     name: str
     on_failure: str | None = None
+    block_for: float | None = None
     paused_at: datetime | None = None
     pause_reason: str | None = None
     head: str | None = None
@@ -40,6 +41,7 @@ class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
     halted: str | None = None
     halted_at: datetime | None = None
     replay_from: int | None = None
+    unblocks_at: datetime | None = None
     head_state: str | None = None
     attempt: int | None = None
     reason: str | None = None
@@ -66,6 +68,11 @@ class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.head_state == State.PENDING
 
     @property
+    def has_failed_head(self) -> bool:
+        """Whether its head is dead, or failed before and is unfinished."""
+        return self.halted == Halt.BLOCKED or (self.has_pending_head and bool(self.attempt))
+
+    @property
     def beginning(self) -> int:
         """The position where the queue begins: no pending delivery is before it."""
         assert self.position is not None
@@ -79,6 +86,8 @@ def stream_of(line: StreamRow) -> Stream:
         name=line.name,
         state=state,
         on_failure=policy_of(line.name, line.on_failure),
+        block_for=line.block_for,
+        blocked_until=line.unblocks_at if line.has_failed_head else None,
         head=_head(line),
         since=line.halted_at if state is StreamState.BLOCKED else line.paused_at,
         paused_at=line.paused_at,
@@ -111,7 +120,7 @@ def to_do(line: StreamRow) -> str:
     match line.state:
         case StreamState.BLOCKED:
             return (
-                f"`duly streams retry-now {name}` tries its head again, "
+                f"{_end(line)}`duly streams retry-now {name}` tries its head again, "
                 f"`duly streams release {name}` lets those behind it go on without it"
             )
         case StreamState.PAUSED:
@@ -130,6 +139,12 @@ def to_do(line: StreamRow) -> str:
             return f"it goes on by itself; `duly streams pause {name}` lets it end what is claimed"
         case StreamState.IDLE:
             return "nothing waits in it"
+
+
+def _end(row: StreamRow) -> str:
+    """When a limited block ends by itself, as text."""
+    until = row.unblocks_at
+    return "" if until is None else f"it goes on without its head at {shown_moment(until)}; "
 
 
 def plight(line: StreamRow) -> str:

@@ -85,6 +85,7 @@ class StreamEntry(Entry, tag="stream", frozen=True, kw_only=True):
 
     name: str
     on_failure: OnFailure | None = None
+    block_for: float | None = None
     paused_at: Moment | None = None
     reason: str | None = None
 
@@ -151,7 +152,8 @@ class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
     """A delivery with all its fields; one that a worker held is pending, with its attempts.
 
     `position` is its place in its stream. With `in_line` it is still in the queue, so those behind
-    it wait; `blocks` is since when a dead one blocks the stream. `next_at` is set if it differs
+    it wait; `blocks` is since when a dead one blocks the stream, and `unblocks_at` when the block
+    of a failed head ends by itself. `next_at` is set if it differs
     from `due_at`. `former` is the number of its schedule if that was removed: a new schedule of
     the same name may have the same occurrences.
     """
@@ -171,6 +173,7 @@ class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
     position: Place | None = None
     in_line: bool = False
     blocks: Moment | None = None
+    unblocks_at: Moment | None = None
     on_failure: OnFailure | None = None
     schedule: str | None = None
     former: Number | None = None

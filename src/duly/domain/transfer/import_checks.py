@@ -24,7 +24,7 @@ from duly.domain.schedules.options import checked_options, options_in
 from duly.domain.schedules.planning import Plan
 from duly.domain.schedules.revisions import Revision
 from duly.domain.schedules.schedule import ScheduleProgress
-from duly.domain.streams.policy import checked_stream
+from duly.domain.streams.policy import checked_stream, checked_stream_options
 from duly.domain.transfer.entries import (
     DeliveryEntry,
     EndpointEntry,
@@ -51,6 +51,10 @@ def check(thing: Thing, payload_limit: int) -> None:
             _check_endpoint(thing)
         case StreamEntry():
             checks.checked_text("name", thing.name)
+            if thing.on_failure is not None or thing.block_for is not None:
+                checked_stream_options(
+                    {"on_failure": thing.on_failure, "block_for": thing.block_for}
+                )
             _check_texts(thing, ("reason",))
         case PolicyEntry():
             policy_of(thing)
@@ -198,6 +202,8 @@ def _check_stream(entry: DeliveryEntry) -> None:
         raise InvalidInput("position", "a delivery in the queue of a stream has one")
     if entry.blocks is not None and not (entry.in_line and entry.state == "dead"):
         raise InvalidInput("blocks", "only a dead letter in the queue of a stream does")
+    if entry.unblocks_at is not None and not entry.in_line:
+        raise InvalidInput("unblocks_at", "only a delivery in the queue of a stream has one")
 
 
 def _check_texts(entry: msgspec.Struct, names: Sequence[str], most: int = LONGEST_REASON) -> None:

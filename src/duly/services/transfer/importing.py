@@ -190,7 +190,8 @@ class Importing:
 
     async def _configure(self, entry: StreamEntry) -> None:
         def decide(stream: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
-            change = operations.configure(stream, entry.on_failure)
+            options = {"on_failure": entry.on_failure, "block_for": entry.block_for}
+            change = operations.configure(stream, options)
             if entry.paused_at is None:
                 return change
             return operations.pause(change.line, entry.paused_at, entry.reason)

@@ -10,7 +10,7 @@ from duly.domain.deliveries.identifiers import worker_of
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.errors import SettlementRefused
 from duly.failpoints import hit
-from duly.ports import ClaimableGroup, ClaimRequest, LateWork
+from duly.ports import ClaimableGroup, ClaimRequest, LateWork, LimitedBlock
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.steps import record_with
 from duly.stores.streams import queue
@@ -128,6 +128,11 @@ class Agenda:
         """Deliveries held by dead workers, with the tokens under which they are held."""
         return _claimed(await self._database.fetch("agenda.held_by_dead", "any", limit=limit))
 
+    async def limited_blocks(self, limit: int) -> list[LimitedBlock]:
+        """Streams that a failed head blocks for a limited time, those that end first."""
+        rows = await self._database.fetch("queue.limited", "any", served=self._served, limit=limit)
+        return [LimitedBlock(*row) for row in rows]
+
 
 async def settle_together(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
     """Settle in a transaction, and record the steps of the settlements in it."""
@@ -140,10 +145,13 @@ async def settle(session: Session, settlements: Sequence[Settlement]) -> set[Lan
     ordered = [each for each in settlements if each.position is not None]
     if not ordered:
         return await _settle_plain(session, settlements)
-    applied, rest = await queue.advance(session, ordered)
+    applied, rest, limited = await queue.advance(session, ordered)
     unordered = [each for each in settlements if each.position is None]
     if unordered or rest:
         applied |= await _settle_plain(session, [*unordered, *rest])
+    if lanes := limited & applied:
+        # Before `stay`, which may make another delivery the head.
+        await session.fetch("streams.limit", "settle", lanes=list(lanes))
     if staying := [each.lane for each in rest if each.position is not None]:
         await session.fetch("streams.stay", "settle", lanes=staying)
     return applied

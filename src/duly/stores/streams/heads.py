@@ -7,7 +7,7 @@ the first, workers take only the second, so there is no deadlock.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from duly.domain.deliveries.delivery import Lane
@@ -16,6 +16,8 @@ from duly.domain.streams.operations import LEAVING, HeadAction, Intervention
 from duly.domain.streams.stream import NEVER, Halt, StreamRow
 from duly.ports.dead_letters import BY_OPERATOR
 from duly.stores.database import Session
+
+SETTINGS = ("on_failure", "block_for", "paused_at", "pause_reason")
 
 
 async def facts(session: Session, lanes: Sequence[Lane], most: int) -> list[StreamRow]:
@@ -55,8 +57,10 @@ async def now(session: Session, namespace: str) -> datetime:
 async def write(session: Session, change: Intervention, moment: datetime) -> bool:
     """Write an operator's change; False if the head has changed since it was read."""
     stream, action = change.line, change.action
-    settings = {name: getattr(stream, name) for name in ("on_failure", "paused_at", "pause_reason")}
+    settings = {name: getattr(stream, name) for name in SETTINGS}
     await session.fetch("queue.change", lane=stream.lane, **settings)
+    if change.limits_anew:
+        await _limit(session, stream, moment)
     if action is not HeadAction.STAYS and not await _apply(session, change):
         return False
     if stream.token is not None:
@@ -66,6 +70,15 @@ async def write(session: Session, change: Intervention, moment: datetime) -> boo
         hurried = stream.head if action in (HeadAction.HURRIED, HeadAction.RAISED) else None
         await lead(session, stream, since, moment, hurried)
     return True
+
+
+async def _limit(session: Session, stream: StreamRow, moment: datetime) -> None:
+    """Set when the present block ends, counted from its head's first failure."""
+    rows = await session.fetch("queue.first_failure", id=stream.head)
+    until = None
+    if stream.block_for is not None:
+        until = (rows[0][0] or moment) + timedelta(seconds=stream.block_for)
+    await session.fetch("queue.limit", lane=stream.lane, unblocks_at=until)
 
 
 async def _apply(session: Session, change: Intervention) -> bool:

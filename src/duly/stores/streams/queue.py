@@ -19,6 +19,7 @@ from duly.records.stream import Policy
 from duly.stores.database import Session
 
 LONGEST_RUN = 32
+FAILURES = (Verdict.RETRY, Verdict.DEAD)
 
 
 def is_usual(settlement: Settlement) -> bool:
@@ -70,18 +71,18 @@ def _position(claimed: Claimed) -> int:
 
 async def advance(
     session: Session, settlements: Sequence[Settlement]
-) -> tuple[set[Lane], list[Settlement]]:
+) -> tuple[set[Lane], list[Settlement], set[Lane]]:
     """Advance streams; returns the lanes to which that applied, and what is still to be settled.
 
     Deliveries that leave the stream's queue are settled in a separate lane each, those that stay
-    in the stream's lane.
+    in the stream's lane. Also returns the lanes that a failure blocks for a limited time.
     """
     last = _without_followers(settlements)
     finished = await _finish(session, last) if last else set()
     settlements = [each for each in settlements if (each.lane, each.token) not in finished]
     if not settlements:
-        return {lane for lane, _ in finished}, []
-    moves = await _moves(session, settlements)
+        return {lane for lane, _ in finished}, [], set()
+    moves, limited = await _moves(session, settlements)
     moving = [
         (each, kind) for each, kind in zip(settlements, moves, strict=True) if kind is not Move.STAY
     ]
@@ -93,7 +94,7 @@ async def advance(
         if kind in (Move.LEAVE, Move.BLOCK) and (each.lane, each.token) in moved
     ]
     staying = [each for each, kind in zip(settlements, moves, strict=True) if kind is Move.STAY]
-    return applied, [*staying, *await _in_separate_lanes(session, leaving)]
+    return applied, [*staying, *await _in_separate_lanes(session, leaving)], limited
 
 
 def _without_followers(settlements: Sequence[Settlement]) -> list[Settlement]:
@@ -138,20 +139,26 @@ async def end(
     return {(each.lane, each.token) for each in settlements} - refused
 
 
-async def _moves(session: Session, settlements: Sequence[Settlement]) -> list[Move]:
+async def _moves(
+    session: Session, settlements: Sequence[Settlement]
+) -> tuple[list[Move], set[Lane]]:
+    """The move of each, and the lanes whose failed head stays there for a limited time."""
     failed = {
         each.lane
         for each in settlements
-        if each.verdict in (Verdict.RETRY, Verdict.DEAD) and each.on_failure is None
+        if each.verdict in FAILURES and each.on_failure != Policy.RELEASE
     }
     policies: Mapping[Lane, Policy] = {}
+    limited: set[Lane] = set()
     if failed:
         rows = await session.fetch("streams.policies", "settle", lanes=list(failed))
-        policies = {lane: policy_of(name, configured) for lane, name, configured in rows}
-    return [
+        policies = {lane: policy_of(name, configured) for lane, name, configured, _ in rows}
+        limited = {lane for lane, *_, block_for in rows if block_for is not None}
+    moves = [
         move(each.verdict, Policy(each.on_failure or policies.get(each.lane, Policy.BLOCK)))
         for each in settlements
     ]
+    return moves, limited
 
 
 async def _move(

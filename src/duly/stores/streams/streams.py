@@ -10,11 +10,22 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from duly.domain.deliveries.delivery import Claimed, Lane
-from duly.domain.streams.operations import HeadAction, Intervention
+from duly.domain.monitoring.alerts import AlertCause, stream_released
+from duly.domain.streams.operations import HeadAction, Intervention, Member, end_block
+from duly.domain.streams.selection import (
+    MOST_RELEASED,
+    Selection,
+    refuse_unless_behind,
+    released,
+)
 from duly.domain.streams.stream import StreamRow, no_stream
 from duly.errors import Conflict
-from duly.ports import DecideStream, Joined
+from duly.failpoints import hit
+from duly.ports import DecideStream, EndedBlock, Joined
+from duly.records.alert import AlertKind
 from duly.records.stream import StreamState
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Session
@@ -87,11 +98,70 @@ class Streams:
             change = decide(stream, moment)
             if change == Intervention(line=stream):
                 return
-            if not await heads.write(session, change, moment):
-                raise Conflict(f"the head of stream {name!r} no longer exists; try again")
+            await self._write(session, change, moment)
             if change.action is not HeadAction.STAYS:
                 detail = {"head": stream.head, **(detail or {})}
             await note(session, self._namespace, actor, f"stream.{action}", name, detail)
+
+    async def _write(self, session: Session, change: Intervention, moment: datetime) -> None:
+        await hit("stream.before")
+        if not await heads.write(session, change, moment):
+            raise Conflict(f"the head of stream {change.line.name!r} no longer exists; try again")
+        await hit("stream.middle")
+
+    async def release_followers(self, name: str, chosen: Selection, actor: str) -> None:
+        """Let chosen deliveries behind a failed head leave the queue."""
+        async with self._database.together() as session:
+            stream, _ = await self._locked(session, name, create=False)
+            members = await session.fetch(
+                "queue.members", ids=list(chosen.ids), namespace=self._namespace
+            )
+            refuse_unless_behind(stream, chosen, [Member(*row) for row in members])
+            ids = released(stream, chosen, await self._followers(session, stream, chosen))
+            await hit("stream.before")
+            await session.fetch("queue.set_apart", "any", ids=ids, lane=stream.lane)
+            await heads.touch(session, stream)
+            await hit("stream.middle")
+            detail = {"head": stream.head, chosen.field: chosen.ids, "released": len(ids)}
+            await note(session, self._namespace, actor, "stream.released", name, detail)
+        await hit("stream.after")
+
+    async def _followers(
+        self, session: Session, stream: StreamRow, chosen: Selection
+    ) -> Sequence[str]:
+        if chosen.field == "only":
+            return ()
+        most = MOST_RELEASED + len(chosen.ids) + 1
+        rows = await session.fetch("queue.followers", lane=stream.lane, limit=most)
+        return [row[0] for row in rows]
+
+    async def end_block(self, name: str, actor: str) -> EndedBlock | None:
+        """Release a failed head that has blocked the stream for long enough."""
+        async with self._database.together() as session:
+            stream = await heads.locked(session, self._namespace, name)
+            if stream is None or stream.head is None or stream.block_for is None:
+                return None
+            moment = await heads.now(session, self._namespace)
+            change = end_block(stream, moment)
+            if change is None:
+                return None
+            await self._write(session, change, moment)
+            detail = {"head": stream.head, "block_for": stream.block_for}
+            await note(session, self._namespace, actor, "stream.released", name, detail)
+            alert = await self._raise_alert(session, stream)
+        await hit("stream.after")
+        return EndedBlock(name, stream.head, stream.block_for, alert)
+
+    async def _raise_alert(self, session: Session, stream: StreamRow) -> AlertCause | None:
+        """Raise the alert of an ended block, or mark it as still active; None in that case."""
+        rows = await session.fetch_named("alerts.raised", namespace=self._namespace)
+        known = [row["subject"] for row in rows if row["kind"] == AlertKind.STREAM_RELEASED]
+        cause = stream_released(stream.name, stream.head or "", stream.block_for or 0.0, known)
+        values = {"namespace": self._namespace} | msgspec.structs.asdict(cause)
+        if await session.fetch("alerts.raise", **values):
+            return cause
+        await session.fetch("alerts.see", **values)
+        return None
 
     async def _locked(
         self, session: Session, name: str, create: bool

@@ -296,7 +296,12 @@ def _head(
     if halted is not None:
         head["due_at"] = NEVER
     replay_from = first_position if first_position < position else None
-    return head | {"replay_from": replay_from, "halted": halted, "halted_at": halted_at}
+    return head | {
+        "replay_from": replay_from,
+        "halted": halted,
+        "halted_at": halted_at,
+        "unblocks_at": entry.unblocks_at,
+    }
 
 
 async def _write_history(session: Session, entries: Sequence[DeliveryEntry]) -> None:

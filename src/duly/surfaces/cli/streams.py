@@ -6,12 +6,12 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.errors import InvalidInput
-from duly.records.stream import Stream, StreamState
+from duly.records.stream import Stream, StreamKeywords, StreamState
 from duly.services.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.terminal.delivery_options import OnFailure
 from duly.surfaces.cli.terminal.flags import COMMON, After, Common, Why, backend
+from duly.surfaces.cli.terminal.ids import whole_id
 from duly.surfaces.cli.terminal.listing import Columns, answer_list
 from duly.surfaces.cli.terminal.output import answer, cell, counted, facts
 
@@ -21,6 +21,28 @@ COLUMNS = Columns(
     folds="error",
     waiting=lambda each: counted(each.waiting, COUNTED_IN_LISTS),
 )
+
+NO_LIMIT = "none"
+Only = Annotated[
+    tuple[str, ...],
+    Parameter(
+        negative=(),
+        show_default=False,
+        help="Release this one, and keep the others; may be given several times.",
+    ),
+]
+Keep = Annotated[
+    tuple[str, ...],
+    Parameter(
+        negative=(),
+        show_default=False,
+        help="Keep this one, and release the others; may be given several times.",
+    ),
+]
+BlockFor = Annotated[
+    str | None,
+    Parameter(help="How long a failed head blocks the others, as in 15m; none: without a limit."),
+]
 
 commands = App(
     name="streams", help="List, show, pause, resume, retry, release and configure streams."
@@ -72,10 +94,20 @@ async def retry_now(name: str, /, *, common: Common = COMMON) -> None:
 
 
 @commands.command
-async def release(name: str, /, *, common: Common = COMMON) -> None:
-    """Let those behind a failed head proceed; it is retried beside them, or stays dead."""
+async def release(
+    name: str, /, *, only: Only = (), keep: Keep = (), common: Common = COMMON
+) -> None:
+    """Let those behind a failed head proceed; it is retried beside them, or stays dead.
+
+    With --only or --keep, the head stays, and the selected ones run beside it.
+    """
     async with backend(common) as app:
-        _print(await app.streams.release(name), common)
+        chosen = {
+            field: [await whole_id(app, each) for each in given]
+            for field, given in (("only", only), ("keep", keep))
+            if given
+        }
+        _print(await app.streams.release(name, **chosen), common)
 
 
 @commands.command
@@ -93,13 +125,28 @@ async def dead_letter_head(name: str, /, *, note: Why = None, common: Common = C
 
 
 @commands.command
-async def configure(name: str, /, *, on_failure: OnFailure = None, common: Common = COMMON) -> None:
-    """Set what a failed head does to those behind it, from the next failure on."""
-    if on_failure is None:
-        raise InvalidInput("on_failure", "there is nothing to change; give block or release")
+async def configure(
+    name: str,
+    /,
+    *,
+    on_failure: OnFailure = None,
+    block_for: BlockFor = None,
+    common: Common = COMMON,
+) -> None:
+    """Set what a failed head does to those behind it, and for how long at most."""
+    options: StreamKeywords = {}
+    if on_failure is not None:
+        options["on_failure"] = on_failure
+    if block_for is not None:
+        options["block_for"] = None if block_for == NO_LIMIT else block_for
     async with backend(common, create=True) as app:
-        stream = await app.streams.configure(name, on_failure=on_failure)
-    answer(common.json, stream, lambda: f"{name} on failure {stream.on_failure}")
+        stream = await app.streams.configure(name, **options)
+    answer(common.json, stream, lambda: f"{name} on failure {_policy(stream)}")
+
+
+def _policy(stream: Stream) -> str:
+    limit = stream.block_for
+    return stream.on_failure if limit is None else f"{stream.on_failure} for {limit:g} s"
 
 
 def _print(stream: Stream, common: Common) -> None:
@@ -122,7 +169,8 @@ def shown(stream: Stream) -> str:
         "name": stream.name,
         "state": stream.state,
         "since": stream.since,
-        "on_failure": stream.on_failure,
+        "on_failure": _policy(stream),
+        "blocked_until": stream.blocked_until,
         "paused_at": stream.paused_at,
         "pause_reason": stream.pause_reason,
         "waiting": counted(stream.waiting, COUNTED_UP_TO),

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
+import msgspec
 from msgspec import Meta
 
-from duly.records.stream import Stream, StreamOptions
+from duly.domain.streams.selection import MOST_CHOSEN
+from duly.records.partial import given
+from duly.records.stream import Stream, StreamChange
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.bodies import Note, Why
 from duly.surfaces.http.protocol.pages import Page, PageQuery, page_of
 from duly.surfaces.http.protocol.routing import get, patch, post
 
 NAME = "/streams/{name}"
+Ids = Annotated[tuple[str, ...], Meta(max_length=MOST_CHOSEN)]
 
 
 class StreamQuery(PageQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which streams to list."""
 
     state: Annotated[str, Meta(description="blocked or paused; all by default")] | None = None
+
+
+class Followers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which deliveries behind the head are released; all if neither is given."""
+
+    EXAMPLE: ClassVar = {"only": ["01a1dfd1-5f0e-7c4b-9d5e-1f0c2a3b4c5d"]}
+    only: Ids | None = None
+    keep: Ids | None = None
 
 
 @get("/streams", operation_id="list_streams")
@@ -35,9 +47,9 @@ async def show(app: Namespace, name: str) -> Stream:
 
 
 @patch(NAME, operation_id="update_stream")
-async def configure(app: Namespace, name: str, body: StreamOptions) -> Stream:
-    """Set what a failed head does to those behind it."""
-    return await app.streams.configure(name, on_failure=body.on_failure)
+async def configure(app: Namespace, name: str, body: StreamChange) -> Stream:
+    """Set what a failed head does to those behind it, and for how long at most."""
+    return await app.streams.configure(name, **given(body))
 
 
 @post(f"{NAME}/pause", status=200, operation_id="pause_stream")
@@ -59,9 +71,10 @@ async def retry(app: Namespace, name: str) -> Stream:
 
 
 @post(f"{NAME}/release", status=200, operation_id="release_stream")
-async def release(app: Namespace, name: str) -> Stream:
-    """Let those behind a failed head proceed."""
-    return await app.streams.release(name)
+async def release(app: Namespace, name: str, body: Followers | None = None) -> Stream:
+    """Let those behind a failed head proceed: all of them, or a selection while the head stays."""
+    body = body or Followers()
+    return await app.streams.release(name, only=body.only, keep=body.keep)
 
 
 @post(f"{NAME}/cancel", status=200, operation_id="cancel_stream_head")

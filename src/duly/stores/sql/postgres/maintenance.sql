@@ -59,7 +59,7 @@ with idle as (
     select s.lane from duly.streams s
     where s.namespace = :namespace and s.name > :after and s.name <= :until
       and s.used_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second'
-      and s.on_failure is null and s.paused_at is null
+      and s.on_failure is null and s.block_for is null and s.paused_at is null
       and not exists (select from duly.agenda a where a.lane = s.lane)
       and not exists (select from duly.deliveries d where d.lane = s.lane)
     for update skip locked

@@ -21,7 +21,8 @@ select lane::text as lane from duly.agenda where lane = :lane::uuid for update;
 -- name: facts
 -- Each stream with its head, and how many wait behind it, counted up to a limit. Until the lane is
 -- claimed again, it may refer to a delivery that has left the queue: that is not a head.
-select s.lane::text as lane, s.name, s.on_failure, s.paused_at, s.reason as pause_reason,
+select s.lane::text as lane, s.name, s.on_failure, s.block_for, s.paused_at,
+       s.reason as pause_reason, a.unblocks_at,
        d.id::text as head, a.position, a.token, a.due_at, a.halted, a.halted_at, a.replay_from,
        d.state as head_state, d.attempt, d.reason, d.error,
        coalesce(w.waiting, 0) as waiting, w.oldest_at
@@ -51,18 +52,39 @@ order by s.name limit :limit;
 
 -- name: change
 update duly.streams
-set on_failure = :on_failure, paused_at = :paused_at::timestamptz, reason = :pause_reason
+set on_failure = :on_failure, block_for = :block_for::double precision,
+    paused_at = :paused_at::timestamptz, reason = :pause_reason
 where lane = :lane::uuid;
 
--- name: next
--- The first pending delivery at or after a position, and when it is due: after a failure when its
--- retry is due, and at the latest when it expires.
-select d.id::text as id, d.position, d.target, d.priority,
-       least(coalesce(h.next_at, d.due_at), d.expires_at) as due_at
-from duly.deliveries d left join lateral (
+-- name: first_failure
+-- When the head failed for the first time since it was accepted or retried with all its attempts.
+select max(finished_at) as failed_at from duly.attempts
+where delivery = :id::uuid and attempt = 1 and outcome in ('retry', 'dead');
+
+-- name: limit
+update duly.agenda set unblocks_at = :unblocks_at::timestamptz where lane = :lane::uuid;
+
+-- name: limited
+-- Streams whose failed head blocks them for a limited time, those that end first. A paused stream
+-- waits to be resumed, and one that is held for its head's attempt.
+select s.namespace, s.name, a.unblocks_at, coalesce(:now::timestamptz, now()) as seen_at
+from duly.agenda a join duly.streams s on s.lane = a.lane
+where a.unblocks_at is not null and a.token is null and a.halted is distinct from 'paused'
+  and (:served::text[] is null or s.namespace = any(:served::text[]))
+order by a.unblocks_at limit :limit;
+
+-- name: due
+-- When a delivery of a queue is due: after a failure when its retry is due, and at the latest when
+-- it expires. Included in other statements, never run by itself.
+least(coalesce((
     select t.next_at from duly.attempts t where t.delivery = d.id
     order by t.finished_at desc, t.next_at nulls first limit 1
-) h on true
+), d.due_at), d.expires_at)
+
+-- name: next
+-- The first pending delivery at or after a position.
+select d.id::text as id, d.position, d.target, d.priority, {due} as due_at
+from duly.deliveries d
 where d.lane = :lane::uuid and d.position >= :since and d.state = 'pending'
 order by d.position limit 1;
 
@@ -76,6 +98,7 @@ on conflict (lane) do update
 set delivery = excluded.delivery, target = excluded.target, due_at = excluded.due_at,
     position = excluded.position, halted = excluded.halted, halted_at = excluded.halted_at,
     replay_from = null,
+    unblocks_at = case when a.delivery = excluded.delivery then a.unblocks_at end,
     priority = case when a.delivery = excluded.delivery then a.priority else excluded.priority end,
     crashes = case when a.delivery = excluded.delivery then a.crashes else 0 end
 where a.token is null;
@@ -145,11 +168,39 @@ with raised as (
         finished_at = null, fingerprint = null, lane = :lane::uuid
     where id = any(:ids::uuid[]) and state = 'dead'
     returning id, attempt
+), unlimited as (
+    -- It has not failed since; the next failure begins another block.
+    update duly.agenda set unblocks_at = null
+    where lane = :lane::uuid and delivery = any(:ids::uuid[]) and unblocks_at is not null
 ), logged as (
     insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
     select id, attempt, 'retried', coalesce(:now::timestamptz, now()), :why, :note from raised
 )
 select id::text as id from raised;
+
+-- name: followers
+-- The deliveries that wait behind the head, in order, up to a limit.
+select d.id::text as id from duly.agenda a cross join lateral (
+    select d.id, d.position from duly.deliveries d
+    where d.lane = a.lane and d.position >= least(a.position, a.replay_from)
+      and d.state = 'pending' and d.id <> a.delivery
+    order by d.position limit :limit
+) d
+where a.lane = :lane::uuid order by d.position;
+
+-- name: set_apart
+-- Moves deliveries behind the head out of the queue, into a separate lane each.
+with gone as (
+    update duly.deliveries d set lane = null
+    where d.id = any(:ids::uuid[]) and d.lane = :lane::uuid and d.state = 'pending'
+    returning d.*
+), laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+    select d.id, d.id, d.target, d.priority, {due},
+           case when d.occasion::json ->> 'overlap' <> 'allow' then d.schedule end
+    from gone d
+)
+select id::text as id from gone;
 
 -- name: apart
 with gone as (

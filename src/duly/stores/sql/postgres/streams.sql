@@ -44,7 +44,16 @@ with given as materialized (
 select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at from stored;
 
 -- name: policies
-select lane::text as lane, name, on_failure from duly.streams where lane = any(:lanes::uuid[]);
+select lane::text as lane, name, on_failure, block_for from duly.streams
+where lane = any(:lanes::uuid[]);
+
+-- name: limit
+-- Heads that failed and block their streams for a limited time, counted from the first failure.
+update duly.agenda a
+set unblocks_at = coalesce(:now::timestamptz, now()) + s.block_for * interval '1 second'
+from duly.streams s
+where a.lane = any(:lanes::uuid[]) and s.lane = a.lane and a.token is null
+  and a.unblocks_at is null and s.block_for is not null;
 
 -- name: finish
 -- Heads without followers, the usual end of a short stream: as agenda.complete, if certainly no
@@ -149,6 +158,8 @@ with outcome as materialized (
         halted = case when o.blocks then 'blocked' else a.halted end,
         halted_at = case when o.blocks then coalesce(:now::timestamptz, now())
                     else a.halted_at end,
+        -- The delivery that failed may be a follower of the lane's head.
+        unblocks_at = case when o.blocks and a.delivery = o.delivery then a.unblocks_at end,
         due_at = case
             when o.follower is not null then a.due_at
             when o.blocks or a.halted is not null then '9999-12-31Z'::timestamptz
@@ -218,6 +229,7 @@ update duly.agenda a
 set delivery = coalesce(e.id, a.delivery), position = coalesce(e.position, a.position),
     target = coalesce(e.target, a.target), priority = coalesce(e.priority, a.priority),
     replay_from = case when e.id is null then a.replay_from end,
+    unblocks_at = case when e.id is null then a.unblocks_at end,
     due_at = case when a.halted is not null then '9999-12-31Z'::timestamptz
              else coalesce(e.due_at, a.due_at) end
 from earlier e

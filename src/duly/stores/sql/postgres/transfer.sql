@@ -2,9 +2,9 @@
 
 -- name: streams
 -- Streams that are paused or have a policy.
-select name, on_failure, paused_at, reason from duly.streams
+select name, on_failure, block_for, paused_at, reason from duly.streams
 where namespace = :namespace and name > :after
-  and (on_failure is not null or paused_at is not null)
+  and (on_failure is not null or block_for is not null or paused_at is not null)
 order by name limit :limit;
 
 -- name: policies
@@ -16,7 +16,8 @@ order by 1 limit :limit;
 -- name: facts
 select d.id::text as id, d.state, t.name as target, d.address, d.payload, d.key, d.priority, d.tags,
        d.retry, d.stream, d.position, d.lane is not null as in_line,
-       case when a.halted = 'blocked' then a.halted_at end as blocked_at, d.on_failure,
+       case when a.halted = 'blocked' then a.halted_at end as blocked_at,
+       a.unblocks_at, d.on_failure,
        coalesce(s.name, f.name) as schedule, f.number as former, d.occurrence, d.occasion, d.due_at,
        case when a.halted is null then nullif(a.due_at, d.due_at) end as next_at, d.accepted_at,
        d.expires_at, d.attempt,
@@ -159,19 +160,21 @@ cross join lateral (select * from duly.deliveries d where d.id = g.id offset 0) 
 -- A head for each stream that has none. A dead letter that blocks becomes the head even if others
 -- are before it: those were put back while it blocked.
 insert into duly.agenda as a
-    (lane, delivery, target, priority, due_at, crashes, position, replay_from, halted, halted_at)
+    (lane, delivery, target, priority, due_at, crashes, position, replay_from, halted, halted_at,
+     unblocks_at)
 select g.lane, d.id, d.target, g.priority, g.due_at, g.crashes, d.position, g.replay_from, g.halted,
-       g.halted_at
+       g.halted_at, g.unblocks_at
 from unnest(
     :id::uuid[], :lane::uuid[], :priority::smallint[], :due_at::timestamptz[],
-    :crashes::smallint[], :replay_from::bigint[], :halted::text[], :halted_at::timestamptz[]
-) as g(id, lane, priority, due_at, crashes, replay_from, halted, halted_at)
+    :crashes::smallint[], :replay_from::bigint[], :halted::text[], :halted_at::timestamptz[],
+    :unblocks_at::timestamptz[]
+) as g(id, lane, priority, due_at, crashes, replay_from, halted, halted_at, unblocks_at)
 cross join lateral (select * from duly.deliveries d where d.id = g.id offset 0) d
 on conflict (lane) do update
 set delivery = excluded.delivery, target = excluded.target, priority = excluded.priority,
     due_at = excluded.due_at, crashes = excluded.crashes, position = excluded.position,
     replay_from = least(a.position, a.replay_from), halted = excluded.halted,
-    halted_at = excluded.halted_at
+    halted_at = excluded.halted_at, unblocks_at = excluded.unblocks_at
 where excluded.halted = 'blocked' and a.halted is distinct from 'blocked' and a.token is null;
 
 -- name: remember

@@ -54,7 +54,7 @@ select max(name) as name, count(*) as size from (
 delete from duly.streams as s
 where s.namespace = :namespace and s.name > :after and s.name <= :until
   and s.used_at < :now - cast(:completed_for * 1000000 as integer)
-  and s.on_failure is null and s.paused_at is null
+  and s.on_failure is null and s.block_for is null and s.paused_at is null
   and not exists (select 1 from duly.agenda a where a.lane = s.lane)
   and not exists (select 1 from duly.deliveries d where d.lane = s.lane)
 returning name;

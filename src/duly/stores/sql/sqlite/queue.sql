@@ -19,7 +19,8 @@ select lane from duly.agenda where lane = :lane;
 -- name: facts
 -- Each stream with its head, and how many wait behind it, counted up to a limit. The lane may refer
 -- to a delivery that has left the queue: that is not a head.
-select s.lane, s.name, s.on_failure, s.paused_at, s.reason as pause_reason,
+select s.lane, s.name, s.on_failure, s.block_for, s.paused_at, s.reason as pause_reason,
+       a.unblocks_at,
        d.id as head, a.position, a.token, a.due_at, a.halted, a.halted_at, a.replay_from,
        d.state as head_state, d.attempt, d.reason, d.error, (
            select count(*) from (
@@ -50,16 +51,38 @@ where (a.halted is not null or a.crashes > 0) and a.halted = 'blocked' and s.nam
 order by s.name limit :limit;
 
 -- name: change
-update duly.streams set on_failure = :on_failure, paused_at = :paused_at, reason = :pause_reason
+update duly.streams
+set on_failure = :on_failure, block_for = :block_for, paused_at = :paused_at, reason = :pause_reason
 where lane = :lane;
 
--- name: next
--- The first pending delivery at or after a position, and when it is due: after a failure when its
--- retry is due, and at the latest when it expires.
-select d.id, d.position, d.target, d.priority, min(coalesce((
+-- name: first_failure
+-- When the head failed for the first time since it was accepted or retried with all its attempts.
+select max(finished_at) as failed_at from duly.attempts
+where delivery = :id and attempt = 1 and outcome in ('retry', 'dead');
+
+-- name: limit
+update duly.agenda set unblocks_at = :unblocks_at where lane = :lane;
+
+-- name: limited
+-- Streams whose failed head blocks them for a limited time, those that end first. A paused stream
+-- waits to be resumed, and one that is held for its head's attempt.
+select s.namespace, s.name, a.unblocks_at, :now as seen_at
+from duly.agenda a join duly.streams s on s.lane = a.lane
+where a.unblocks_at is not null and a.token is null and a.halted is not 'paused'
+  and (:served is null or s.namespace in (select value from json_each(:served)))
+order by a.unblocks_at limit :limit;
+
+-- name: due
+-- When a delivery of a queue is due: after a failure when its retry is due, and at the latest when
+-- it expires. Included in other statements, never run by itself.
+min(coalesce((
     select t.next_at from duly.attempts t where t.delivery = d.id
     order by t.finished_at desc, t.next_at nulls first limit 1
-), d.due_at), coalesce(d.expires_at, 253402214400000000)) as due_at
+), d.due_at), coalesce(d.expires_at, 253402214400000000))
+
+-- name: next
+-- The first pending delivery at or after a position.
+select d.id, d.position, d.target, d.priority, {due} as due_at
 from duly.deliveries d
 where d.lane = :lane and d.position >= :since and d.state = 'pending'
 order by d.position limit 1;
@@ -74,6 +97,7 @@ on conflict (lane) do update
 set delivery = excluded.delivery, target = excluded.target, due_at = excluded.due_at,
     position = excluded.position, halted = excluded.halted, halted_at = excluded.halted_at,
     replay_from = null,
+    unblocks_at = iif(a.delivery = excluded.delivery, a.unblocks_at, null),
     priority = iif(a.delivery = excluded.delivery, a.priority, excluded.priority),
     crashes = iif(a.delivery = excluded.delivery, a.crashes, 0)
 where a.token is null;
@@ -137,6 +161,10 @@ returning delivery as id;
 insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
 select id, iif(:reset, 0, attempt), 'retried', :now, :why, :note from duly.deliveries
 where id in (select value from json_each(:ids)) and state = 'dead';
+-- It has not failed since; the next failure begins another block.
+update duly.agenda set unblocks_at = null
+where lane = :lane and unblocks_at is not null and delivery in (
+    select number from duly.deliveries where id in (select value from json_each(:ids)));
 update duly.deliveries
 set state = 'pending', attempt = iif(:reset, 0, attempt), dead_at = null, finished_at = null,
     fingerprint = null, lane = :lane
@@ -149,6 +177,24 @@ select number, number, target, priority, :due_at,
        iif(occasion ->> 'overlap' <> 'allow', schedule, null)
 from duly.deliveries where id = :id and state = 'pending';
 update duly.deliveries set lane = null where id = :id and state = 'pending'
+returning id;
+
+-- name: followers
+-- The deliveries that wait behind the head, in order, up to a limit.
+select d.id from duly.agenda a join duly.deliveries d on d.lane = a.lane
+where a.lane = :lane and d.state = 'pending' and d.number <> a.delivery
+  and d.position >= min(a.position, coalesce(a.replay_from, a.position))
+order by d.position limit :limit;
+
+-- name: set_apart
+-- Moves deliveries behind the head out of the queue, into a separate lane each.
+insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+select d.number, d.number, d.target, d.priority, {due},
+       iif(d.occasion ->> 'overlap' <> 'allow', d.schedule, null)
+from duly.deliveries d
+where d.id in (select value from json_each(:ids)) and d.lane = :lane and d.state = 'pending';
+update duly.deliveries set lane = null
+where id in (select value from json_each(:ids)) and lane = :lane and state = 'pending'
 returning id;
 
 -- name: leave

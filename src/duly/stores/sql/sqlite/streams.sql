@@ -38,7 +38,16 @@ where d.state = 'pending'
 group by d.lane;
 
 -- name: policies
-select lane, name, on_failure from duly.streams where lane in (select value from json_each(:lanes));
+select lane, name, on_failure, block_for from duly.streams
+where lane in (select value from json_each(:lanes));
+
+-- name: limit
+-- Heads that failed and block their streams for a limited time, counted from the first failure.
+update duly.agenda as a
+set unblocks_at = :now + cast(s.block_for * 1000000 as integer)
+from duly.streams s
+where a.lane in (select value from json_each(:lanes)) and s.lane = a.lane and a.token is null
+  and a.unblocks_at is null and s.block_for is not null;
 
 -- name: finish
 -- Heads without followers, the usual end of a short stream, all rows at once: lane, token,
@@ -121,17 +130,19 @@ where id in (
     join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
     where o.value ->> 6 and o.value ->> 7 is null);
 update duly.agenda as a
-set delivery = f.number, position = o.value ->> 9
+set delivery = f.number, position = o.value ->> 9, unblocks_at = null
 from json_each(:batch) o join duly.deliveries f on f.id = o.value ->> 8
 where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1 and o.value ->> 10 is null;
 update duly.agenda as a
 set token = null, claimed_at = null, halted = 'blocked', halted_at = :now,
-    due_at = 253402214400000000, crashes = 0, delivery = d.number, position = o.value ->> 3
+    due_at = 253402214400000000, crashes = 0, delivery = d.number, position = o.value ->> 3,
+    -- The delivery that failed may be a follower of the lane's head.
+    unblocks_at = iif(a.delivery = d.number, a.unblocks_at, null)
 from json_each(:batch) o join duly.deliveries d on d.id = o.value ->> 2
 where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1 and o.value ->> 10 is null and o.value ->> 7;
 update duly.agenda as a
-set token = null, claimed_at = null, crashes = 0, replay_from = null, delivery = n.number,
-    position = n.position, target = n.target, priority = n.priority,
+set token = null, claimed_at = null, crashes = 0, replay_from = null, unblocks_at = null,
+    delivery = n.number, position = n.position, target = n.target, priority = n.priority,
     due_at = iif(a.halted is null, min(n.due_at, coalesce(n.expires_at, n.due_at)), 253402214400000000)
 from (
     select a.lane, (
@@ -159,7 +170,7 @@ update duly.agenda set due_at = 253402214400000000
 where lane in (select value from json_each(:lanes)) and token is null and halted is not null;
 update duly.agenda as a
 set delivery = n.number, position = n.position, target = n.target, priority = n.priority,
-    replay_from = null,
+    replay_from = null, unblocks_at = null,
     due_at = iif(a.halted is null, min(n.due_at, coalesce(n.expires_at, n.due_at)), 253402214400000000)
 from duly.deliveries n
 where a.lane in (select value from json_each(:lanes)) and a.token is null and a.crashes = 0

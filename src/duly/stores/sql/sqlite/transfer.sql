@@ -2,9 +2,9 @@
 
 -- name: streams
 -- Streams that are paused or have a policy.
-select name, on_failure, paused_at, reason from duly.streams
+select name, on_failure, block_for, paused_at, reason from duly.streams
 where namespace = :namespace and name > :after
-  and (on_failure is not null or paused_at is not null)
+  and (on_failure is not null or block_for is not null or paused_at is not null)
 order by name limit :limit;
 
 -- name: policies
@@ -16,7 +16,8 @@ order by 1 limit :limit;
 -- name: facts
 select d.id, d.state, t.name as target, d.address, d.payload, d.key, d.priority, d.tags,
        d.retry, d.stream, d.position, d.lane is not null as in_line,
-       iif(a.halted = 'blocked', a.halted_at, null) as blocked_at, d.on_failure,
+       iif(a.halted = 'blocked', a.halted_at, null) as blocked_at,
+       a.unblocks_at, d.on_failure,
        coalesce(s.name, f.name) as schedule, f.number as former, d.occurrence, d.occasion, d.due_at,
        iif(a.halted is null, nullif(a.due_at, d.due_at), null) as next_at, d.accepted_at,
        d.expires_at, d.attempt, iif(d.state = 'dead', d.crashes, a.crashes) as crashes,
@@ -125,15 +126,16 @@ where lane = (select number from duly.deliveries where id = :id);
 -- A head for each stream that has none. A dead letter that blocks becomes the head even if others
 -- are before it: those were put back while it blocked.
 insert into duly.agenda as a
-    (lane, delivery, target, priority, due_at, crashes, position, replay_from, halted, halted_at)
+    (lane, delivery, target, priority, due_at, crashes, position, replay_from, halted, halted_at,
+     unblocks_at)
 select :lane, number, target, :priority, :due_at, :crashes, position, :replay_from, :halted,
-       :halted_at
+       :halted_at, :unblocks_at
 from duly.deliveries where id = :id
 on conflict (lane) do update
 set delivery = excluded.delivery, target = excluded.target, priority = excluded.priority,
     due_at = excluded.due_at, crashes = excluded.crashes, position = excluded.position,
     replay_from = min(a.position, coalesce(a.replay_from, a.position)), halted = excluded.halted,
-    halted_at = excluded.halted_at
+    halted_at = excluded.halted_at, unblocks_at = excluded.unblocks_at
 where excluded.halted = 'blocked' and a.halted is not 'blocked' and a.token is null;
 
 -- name: remember

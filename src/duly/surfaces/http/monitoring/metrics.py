@@ -52,6 +52,7 @@ COUNTS = {
     "clock_steps": ("ClockStepped", "Jumps of the clock"),
     "sweeps_with_finds": ("SweptUp", "Sweeps that had to repair something"),
     "dead_letter_revivals": ("DeadLettersRevived", "Batches of dead letters retried by policies"),
+    "streams_released": ("StreamReleased", "Streams that went on without their failed head"),
     "leases_lost": ("LeaseWasLost", "Leases that this process lost"),
     "alerts_raised": ("AlertRaised", "Alerts raised by this process"),
 }

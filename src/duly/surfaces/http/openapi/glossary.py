@@ -72,6 +72,11 @@ MOVES = {
     "dry_run": Words("only count", True),
     "note": Words("why; it is stored and shown later", "the customer has left"),
     "Why.reason": Words("why; it is stored and shown later", "maintenance"),
+    "only": Words("the ids of those to release; all others stay behind the head", [ID]),
+    "keep": Words("the ids of those that stay behind the head; all others are released", [ID]),
+    "block_for": Words(
+        "for how many seconds a failed head blocks the stream; null: until somebody acts", 900
+    ),
     "overlap_seconds": Words("the seconds for which requests are signed with both secrets", 86400),
 }
 
