@@ -72,6 +72,13 @@ def build(database: str) -> duly.App:
         if n % 10 == 3 and delivery.attempt == 1:
             raise ValueError("not yet")
 
+    @app.handler("behind", retry=duly.no_retry)
+    async def behind(delivery: duly.Delivery[dict[str, Any]]) -> None:
+        """The first of a stream is a dead letter."""
+        report("behind", delivery.payload["n"])
+        if delivery.payload["n"] == 0:
+            raise duly.ValidationFailure("never")
+
     @app.handler("touch", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
     async def touch(delivery: duly.Delivery[Any]) -> None:
         report("touch", delivery.id, delivery.attempt)
