@@ -192,3 +192,19 @@ async def test_a_server_may_be_killed_and_restarted_between_requests(own_home: H
         server.wait_for("Serving")
         assert (await client.get(first.id)).id == first.id
         await client.close()
+
+
+@pytest.mark.requirement("L4")
+async def test_followers_are_released_and_blocks_limited_through_a_client(url: str) -> None:
+    async with duly.Client(url) as client:
+        stream = await client.streams.configure("limited", block_for="15m")
+        assert (stream.on_failure, stream.block_for) == ("block", 900)
+        ids = [(await client.deliver("log", after=3600, stream="limited")).id for _ in range(2)]
+        with pytest.raises(duly.Conflict, match="only while its head is dead or waits"):
+            await client.streams.release("limited", only=ids[1:])
+        with pytest.raises(duly.InvalidInput) as refused:
+            await client.streams.release("limited", only=[])
+        assert refused.value.field == "only"
+        with pytest.raises(duly.InvalidInput) as refused:
+            await client.streams.configure("limited", block_for=0)
+        assert refused.value.field == "block_for"

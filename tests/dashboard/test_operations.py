@@ -268,6 +268,41 @@ async def test_the_dead_head_of_a_stream_is_released(tab: Tab, dashboard: Dashbo
     assert (await ended(dashboard, behind)).state == "completed"
 
 
+@pytest.mark.requirement("L4")
+async def test_selected_followers_of_a_dead_head_are_released(
+    tab: Tab, dashboard: Dashboard
+) -> None:
+    head = await dead_letter(dashboard, 1, stream="line-3", on_failure="block")
+    ids = [await dashboard.home.deliver("works", n, stream="line-3") for n in range(4)]
+    await tab.open("streams/line-3")
+    await tab.page.get_by_label(f"Select {ids[1]}").check()
+    await tab.click("Release these")
+    await tab.confirm("Release")
+    assert (await ended(dashboard, ids[1])).state == "completed"
+    await tab.page.get_by_label(f"Select {ids[2]}").check()
+    await tab.click("Keep these, release the others")
+    await tab.confirm("Release")
+    for id in (ids[0], ids[3]):
+        assert (await ended(dashboard, id)).state == "completed"
+    async with dashboard.home.app() as app:
+        found = await app.streams.get("line-3")
+        assert (found.head and found.head.id, found.waiting) == (head.id, 1)
+        assert (await app.get(ids[2])).state == "pending"
+
+
+@pytest.mark.requirement("L4")
+async def test_the_block_of_a_stream_is_limited(tab: Tab, dashboard: Dashboard) -> None:
+    await dead_letter(dashboard, 1, stream="line-4", on_failure="block")
+    await tab.open("streams/line-4")
+    limit = tab.page.get_by_label("Blocks for, in minutes")
+    await limit.fill("90")
+    await limit.press("Enter")
+    await tab.see_message("Changed")
+    async with dashboard.home.app() as app:
+        found = await app.streams.get("line-4")
+        assert (found.block_for, found.blocked_until is not None) == (5400, True)
+
+
 async def test_an_endpoint_is_added_edited_and_removed(tab: Tab, dashboard: Dashboard) -> None:
     await tab.open("endpoints")
     await tab.click("Add an endpoint")

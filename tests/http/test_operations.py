@@ -1,5 +1,6 @@
 """Endpoints, streams, dead letters and workers over HTTP."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -117,6 +118,52 @@ async def test_a_stream_is_shown_and_operated(app: App, client: Client) -> None:
     assert (await client.post(f"{path}/resume")).json()["state"] == "waiting"
     assert (await client.post(f"{path}/dead-letter", json={"note": "x"})).status_code == 200
     assert (await client.get("/v1/streams/none")).status_code == 404
+
+
+@pytest.mark.requirement("L4")
+async def test_selected_followers_are_released(app: App, client: Client) -> None:
+    ids = await make_dead_letters(app, 1, 2, 3, 4, stream="line")
+    path = "/v1/streams/line/release"
+    released = await client.post(path, json={"only": [ids[2]]})
+    assert released.status_code == 200, released.text
+    shown = released.json()
+    assert (shown["state"], shown["head"]["id"], shown["waiting"]) == ("blocked", ids[0], 2)
+    assert (await client.post(path, json={"keep": [ids[1]]})).json()["waiting"] == 1
+    for body, field in (
+        ({"only": [ids[1]], "keep": [ids[1]]}, "keep"),
+        ({"only": []}, "only"),
+        ({"only": [ids[0]]}, "only"),
+        ({"keep": [UNKNOWN]}, "keep"),
+        ({"only": [1]}, "only[0]"),
+        ({"all": True}, "body"),
+    ):
+        refused = await client.post(path, json=body)
+        assert (refused.status_code, refused.json()["field"]) == (422, field)
+    assert (await client.get("/v1/streams/line")).json()["waiting"] == 1
+    assert (await client.post(path)).json()["head"]["id"] == ids[1]
+    assert (await client.post(path, json={"only": [ids[1]]})).status_code == 409
+
+
+@pytest.mark.requirement("L4")
+async def test_the_block_of_a_stream_is_limited(
+    app: App, client: Client, clock: VirtualClock
+) -> None:
+    await make_dead_letters(app, 1, 2, stream="line")
+    path = "/v1/streams/line"
+    shown = (await client.patch(path, json={"block_for": 900})).json()
+    assert (shown["on_failure"], shown["block_for"]) == ("block", 900)
+    assert shown["blocked_until"] == (START + timedelta(minutes=15)).isoformat().replace(
+        "+00:00", "Z"
+    )
+    for body in ({"block_for": 0}, {"block_for": -1}, {"block_for": 366 * 86400}):
+        refused = await client.patch(path, json=body)
+        assert (refused.status_code, refused.json()["field"]) == (422, "block_for")
+    refused = await client.patch(path, json={"on_failure": "release", "block_for": 900})
+    assert (refused.status_code, refused.json()["field"]) == (422, "block_for")
+    assert (await client.patch(path, json={})).status_code == 422
+    assert (await client.patch(path, json={"on_failure": "block"})).json() == shown
+    shown = (await client.patch(path, json={"block_for": None})).json()
+    assert (shown["block_for"], shown["blocked_until"]) == (None, None)
 
 
 async def test_a_worker_is_drained_and_resumed(app: App, client: Client) -> None:

@@ -102,6 +102,8 @@ async def _names(app: App) -> None:
     await app.schedules.pause("off", "holidays")
     await app.schedule("once", duly.at("2026-12-24T18:00", tz="Europe/Oslo"), "work")
     await app.streams.configure("unused", on_failure="release")
+    for stream, limit in (("unused too", "90m"), ("retried", 90), ("blocked", "1h")):
+        await app.streams.configure(stream, block_for=limit)
 
 
 async def _streams(work: Work) -> str:

@@ -43,10 +43,10 @@ async def test_a_round_trip_changes_nothing(
     first = await export_lines(work.app, **WHOLE)
     assert await import_lines(other, first) == {
         "endpoints": (2, 0),
-        "streams": (2, 0),
+        "streams": (5, 0),
         "policies": (2, 0),
         "schedules": (4, 0),
-        "deliveries": (len(first) - 12, 0),
+        "deliveries": (len(first) - 15, 0),
     }
     clock.advance(60)
     second = await export_lines(other, **WHOLE)
@@ -57,7 +57,7 @@ async def test_a_round_trip_changes_nothing(
     assert records(await export_lines(third, **WHOLE)) == records(first)
 
 
-@pytest.mark.requirement("F5", "F2")
+@pytest.mark.requirement("F5", "F2", "L4")
 async def test_streams_and_retries_continue(work: Work, clock: VirtualClock, other: App) -> None:
     await fill(work, clock)
     ids = {each.payload: each.id for each in await work.app.list(stream="retried")}
@@ -71,7 +71,12 @@ async def test_streams_and_retries_continue(work: Work, clock: VirtualClock, oth
         "replayed": "blocked",
         "retried": "retrying",
         "unused": "idle",
+        "unused too": "idle",
     }
+    for name in ("blocked", "retried", "unused too"):
+        before, after = await work.app.streams.get(name), await other.streams.get(name)
+        assert (after.block_for, after.blocked_until) == (before.block_for, before.blocked_until)
+        assert (after.blocked_until is None) is (name == "unused too")
     assert await run_until_idle(other) == 0
     clock.advance(60)
     await run_until_idle(other)

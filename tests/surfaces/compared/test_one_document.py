@@ -140,6 +140,12 @@ RECORDS: dict[str, tuple[str, Any, str, Call]] = {
         "streams configure new --on-failure release",
         lambda app, _: app.streams.configure("new", on_failure="release"),
     ),
+    "stream with a limit": (
+        "PATCH streams/limited",
+        {"block_for": 900},
+        "streams configure limited --block-for 15m",
+        lambda app, _: app.streams.configure("limited", block_for="15m"),
+    ),
     "workers": (*("GET workers", None, "workers"), lambda app, _: app.workers.list()),
     "drained worker": (
         *("POST workers/<worker>/drain", {}, "workers drain <worker>"),

@@ -110,6 +110,41 @@ def test_a_stream_is_configured_before_it_is_used(home: Home) -> None:
     assert "nothing waits in it" in home.ok("streams", "show", NAME)
 
 
+@pytest.mark.requirement("L4")
+async def test_selected_followers_are_released(home: Home) -> None:
+    ids = await blocked(home, count=5)
+    only = ("--only", ids[2], "--only", ids[4])
+    assert home.ok("streams", "release", NAME, *only) == f"{NAME} blocked, head {ids[0]}"
+    assert home.json("streams", "show", NAME)["waiting"] == 2
+    found = home.json("streams", "release", NAME, "--keep", ids[3])
+    assert (found["head"]["id"], found["waiting"]) == (ids[0], 1)
+    for id, waits in zip(ids[1:], (False, False, True, False), strict=True):
+        assert (home.json("deliveries", "show", id)["waits"] is not None) is waits
+    (latest, first) = home.json("audit")["items"]
+    assert latest["detail"] == {"head": ids[0], "keep": [ids[3]], "released": 1}
+    assert first["detail"] == {"head": ids[0], "only": [ids[2], ids[4]], "released": 2}
+    for wrong, code in (
+        (("--only", ids[3], "--keep", ids[3]), 2),
+        (("--only", ids[0]), 2),
+        (("--only", ids[2]), 2),
+    ):
+        assert home.duly("streams", "release", NAME, *wrong).returncode == code
+
+
+@pytest.mark.requirement("L4")
+async def test_the_block_of_a_stream_is_limited(home: Home) -> None:
+    await blocked(home)
+    configure = ("streams", "configure", NAME)
+    assert home.ok(*configure, "--block-for", "15m") == f"{NAME} on failure block for 900 s"
+    found = home.json("streams", "show", NAME)
+    assert (found["block_for"], found["blocked_until"] > found["since"]) == (900, True)
+    output = home.ok("streams", "show", NAME)
+    assert "block for 900 s" in output
+    assert "blocked_until" in output
+    assert home.ok(*configure, "--block-for", "none") == f"{NAME} on failure block"
+    assert home.json("streams", "show", NAME)["blocked_until"] is None
+
+
 BAD = [
     (("show", "nobody"), 3, "no stream 'nobody'; duly streams list shows what there is"),
     (("pause", "nobody"), 3, "no stream 'nobody'"),
@@ -118,6 +153,13 @@ BAD = [
     (("configure", NAME), 2, "on_failure: there is nothing to change"),
     (("configure", NAME, "--on-failure", "ignore"), 2, "'ignore' is none of block, release"),
     (("pause", ""), 2, "stream: it has 0 bytes"),
+    (("configure", NAME, "--block-for", "0s"), 2, "block_for: '0s' is not more than 0"),
+    (("configure", NAME, "--block-for", "366d"), 2, "block_for: '366d' is not more than 0"),
+    (
+        ("configure", NAME, "--block-for", "1m", "--on-failure", "release"),
+        2,
+        "block_for: a head that is released does not block",
+    ),
 ]
 
 

@@ -1,21 +1,20 @@
 /** One stream: its head, those behind it, and the operations that let it move again. */
 
 import { get, patch, path, post } from "../lib/api.js";
-import { count } from "../lib/format.js";
+import { count, duration } from "../lib/format.js";
 import { icon } from "../lib/icons.js";
 import { documentOf } from "../lib/list.js";
-import { link } from "../lib/router.js";
 import { canOperate, operate } from "../lib/session.js";
 import { attempt, confirm, fullMoment, kindOf, momentOf, stateMark, troubleOf } from "../lib/ui.js";
 import { html, when } from "../lib/view.js";
+import { queue } from "./stream_queue.js";
 
 /** @typedef {import("../lib/types.js").Stream} Stream */
 /** @typedef {import("../lib/types.js").Delivery} Delivery */
 
-const SHOWN = 20;
 /** What an operator can do in each state that needs something. @type {Record<string, string>} */
 const ADVICE = {
-  blocked: "Its head is dead, so those behind it wait. Retry the head, or release it.",
+  blocked: "Its head is dead, so those behind it wait. Retry the head, release it, or release some of them.",
   paused: "It is paused: nothing of it runs until it is resumed.",
   retrying: "Its head failed and is tried again by itself. Those behind it wait until it is done.",
 };
@@ -48,9 +47,7 @@ export function render(place) {
                 <h2>In the queue</h2>
                 <span class="dim">${() => count(found().waiting)} wait</span>
               </header>
-              <div class="inside">
-                ${() => (members.found.value ? queue(found(), members.found.value) : "Loading…")}
-              </div>
+              <div class="inside">${queue(found, members.found, load)}</div>
             </section>
             <section class="card">
               <header><h2>Facts</h2></header>
@@ -58,6 +55,10 @@ export function render(place) {
                 <dl class="facts">
                   <dt>On failure</dt>
                   <dd>${() => (canOperate.value ? policy(found(), load) : found().on_failure)}</dd>
+                  <dt>Blocks for</dt>
+                  <dd>${() => (canOperate.value ? limit(found(), load) : limitOf(found()))}</dd>
+                  <dt>Blocked until</dt>
+                  <dd>${() => fullMoment(found().blocked_until)}</dd>
                   <dt>Waiting</dt>
                   <dd>${() => count(found().waiting)}</dd>
                   <dt>Oldest</dt>
@@ -121,41 +122,27 @@ function policy(stream, load) {
   </select>`;
 }
 
-/** @param {Stream} stream @param {Delivery[]} members */
-function queue(stream, members) {
-  const head = stream.head;
-  const behind = members.filter((each) => each.id !== head?.id);
-  if (!head && !behind.length) return html`<p class="dim">Nothing waits.</p>`;
-  return html`<ol class="timeline">
-    ${
-      head
-        ? html`<li>
-            <span class=${kindOf(head.state)}>${icon(head.state)}</span>
-            <div class="stack">
-              <div>
-                <b>Head</b>
-                <a href=${link(["deliveries", head.id])} class="mono">${head.id.slice(0, 13)}</a>
-                ${stateMark(head.state)}
-              </div>
-              <div class="dim">
-                position ${head.position}, attempt
-                ${head.attempt}${head.next_at ? html`, next ${momentOf(head.next_at)}` : null}
-              </div>
-              ${head.error ? html`<p class="bad"><b>${head.reason}</b> ${head.error}</p>` : null}
-            </div>
-          </li>`
-        : null
-    }
-    ${behind.slice(0, SHOWN).map(
-      (each) =>
-        html`<li>
-          <span class="idle">${icon("pending")}</span>
-          <div>
-            <a href=${link(["deliveries", each.id])} class="mono">${each.id.slice(0, 13)}</a>
-            <span class="dim">${each.target}, position ${each.position}, due</span> ${momentOf(each.due_at)}
-          </div>
-        </li>`,
-    )}
-    ${behind.length > SHOWN ? html`<li><span></span><a href=${link(["deliveries"], { q: `stream:${stream.name}`, state: "pending" })}>and more</a></li>` : null}
-  </ol>`;
+/** For how long a failed head blocks. @param {Stream} stream */
+const limitOf = (stream) => (stream.block_for === null ? "without a limit" : duration(stream.block_for));
+
+/** @param {Stream} stream @param {() => Promise<void>} load */
+function limit(stream, load) {
+  if (stream.on_failure !== "block") return "it does not block";
+  const change = async (/** @type {Event} */ event) => {
+    const minutes = /** @type {HTMLInputElement} */ (event.target).value;
+    const body = { block_for: minutes === "" ? null : Number(minutes) * 60 };
+    if (await attempt("Changed", () => patch(path("streams", stream.name), body))) await load();
+  };
+  return html`<label class="row"
+    ><input
+      type="number"
+      min="0"
+      step="any"
+      aria-label="Blocks for, in minutes"
+      placeholder="without a limit"
+      .value=${stream.block_for === null ? "" : String(stream.block_for / 60)}
+      @change=${change}
+    />
+    minutes</label
+  >`;
 }
