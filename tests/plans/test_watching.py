@@ -28,7 +28,7 @@ GIVEN = {
 }
 NAMES = (
     *("agenda.backlog", "agenda.late_work", "status.circuits", "status.behind"),
-    *("failure_stats.poison_candidates", "failure_stats.halted"),
+    *("failure_stats.poison_candidates", "failure_stats.halted", "queue.limited"),
     *(
         "rollups.series",
         "rollups.times",

@@ -68,7 +68,10 @@ update duly.agenda set unblocks_at = :unblocks_at::timestamptz where lane = :lan
 -- Streams whose failed head blocks them for a limited time, those that end first. A paused stream
 -- waits to be resumed, and one that is held for its head's attempt.
 select s.namespace, s.name, a.unblocks_at, coalesce(:now::timestamptz, now()) as seen_at
-from duly.agenda a join duly.streams s on s.lane = a.lane
+from duly.agenda a cross join lateral (
+    -- Read for one lane at a time, in the order of the index.
+    select * from duly.streams s where s.lane = a.lane offset 0
+) s
 where a.unblocks_at is not null and a.token is null and a.halted is distinct from 'paused'
   and (:served::text[] is null or s.namespace = any(:served::text[]))
 order by a.unblocks_at limit :limit;
@@ -178,6 +181,18 @@ with raised as (
 )
 select id::text as id from raised;
 
+-- name: apart
+with gone as (
+    update duly.deliveries set lane = null where id = :id::uuid and state = 'pending'
+    returning id, target, priority, schedule, occasion
+), laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+    select id, id, target, priority, :due_at::timestamptz,
+           case when occasion::json ->> 'overlap' <> 'allow' then schedule end
+    from gone
+)
+select id::text as id from gone;
+
 -- name: followers
 -- The deliveries that wait behind the head, in order, up to a limit.
 select d.id::text as id from duly.agenda a cross join lateral (
@@ -199,18 +214,6 @@ with gone as (
     select d.id, d.id, d.target, d.priority, {due},
            case when d.occasion::json ->> 'overlap' <> 'allow' then d.schedule end
     from gone d
-)
-select id::text as id from gone;
-
--- name: apart
-with gone as (
-    update duly.deliveries set lane = null where id = :id::uuid and state = 'pending'
-    returning id, target, priority, schedule, occasion
-), laid as (
-    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
-    select id, id, target, priority, :due_at::timestamptz,
-           case when occasion::json ->> 'overlap' <> 'allow' then schedule end
-    from gone
 )
 select id::text as id from gone;
 
