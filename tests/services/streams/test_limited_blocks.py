@@ -108,6 +108,42 @@ async def test_a_retry_now_of_a_waiting_head_gives_no_more_time(
     assert (work.seen, (await work.stream()).blocked_until) == (["a", "a"], until)
 
 
+async def test_a_retry_by_a_recovery_policy_gives_no_more_time(
+    work: Work, clock: VirtualClock
+) -> None:
+    await work.app.recovery.set("validation_failure", tries=9, after="1m", then="hold")
+    await work.app.streams.configure(NAME, block_for=150)
+    for _ in range(9):
+        work.dies("a")
+    await work.add("a", "b")
+    await run_until_idle(work.app)
+    until = clock.now() + timedelta(seconds=150)
+    await run_until_idle(work.app, within=2 * MINUTE)
+    assert (work.seen, (await work.stream()).blocked_until) == (["a"] * 3, until)
+    stream = await work.app.streams.configure(NAME, block_for=140)
+    assert stream.blocked_until == until - timedelta(seconds=10)
+    await run_until_idle(work.app, within=20)
+    assert work.seen == ["a"] * 3 + ["b"]
+
+
+async def test_a_head_that_waits_for_a_policys_retry_is_released_too(
+    work: Work, clock: VirtualClock
+) -> None:
+    await work.app.recovery.set("validation_failure", tries=9, after="1m", then="hold")
+    await work.app.streams.configure(NAME, block_for=150)
+    ids = await blocked(work)
+    clock.advance(MINUTE)
+    engine = work.app.engine(stepped=True)
+    await engine.prepare()
+    await engine.worker.reviver.catch_up()
+    assert ((await work.stream()).state, work.seen) == ("waiting", ["a"])
+    clock.advance(90)
+    await engine.worker.stream_releaser.tick()
+    stream = await work.stream()
+    assert (stream.head and stream.head.id, stream.blocked_until) == (ids[1], None)
+    await engine.stop()
+
+
 async def test_each_block_is_limited_anew(work: Work, clock: VirtualClock) -> None:
     await work.app.streams.configure(NAME, block_for=90)
     work.dies("b")

@@ -48,7 +48,7 @@ class TestStream:
         assert positions == [1, 2, 3]
         assert await streams.row() == {
             "namespace": "default", "name": NAME, "counter": 3, "on_failure": None,
-            "paused_at": None, "reason": None, "used_at": START,
+            "block_for": None, "paused_at": None, "reason": None, "used_at": START,
         }  # fmt: skip
 
     async def test_a_claim_takes_up_to_32_and_ends_before_one_that_is_not_due(

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -93,8 +93,12 @@ def configure(line: StreamRow, changes: Mapping[str, Any]) -> Intervention:
         if changes.get("block_for") is not None:
             raise InvalidInput("block_for", RELEASED_DOES_NOT_BLOCK)
         changed = msgspec.structs.replace(changed, block_for=None)
-    limits_anew = line.has_failed_head and changed.block_for != line.block_for
-    return Intervention(line=changed, limits_anew=limits_anew)
+    if changed.block_for == line.block_for or not line.has_failed_head:
+        return Intervention(line=changed)
+    if line.unblocks_at is not None and line.block_for and changed.block_for:
+        longer = timedelta(seconds=changed.block_for - line.block_for)
+        changed = msgspec.structs.replace(changed, unblocks_at=line.unblocks_at + longer)
+    return Intervention(line=changed, limits_anew=True)
 
 
 def pause(line: StreamRow, now: datetime, reason: str | None) -> Intervention:
@@ -129,9 +133,14 @@ def release(line: StreamRow) -> Intervention:
 
 
 def end_block(line: StreamRow, now: datetime) -> Intervention | None:
-    """Release the failed head if it has blocked the stream for long enough; None if not yet."""
+    """Release the failed head if it has blocked the stream for long enough; None if not yet.
+
+    It may have been retried by a recovery policy meanwhile, and wait for its next attempt.
+    """
     if line.unblocks_at is None or line.unblocks_at > now:
         return None
+    if line.state is StreamState.WAITING:
+        return Intervention(line=line, action=HeadAction.APART)
     return release(line) if line.state in FAILED else None
 
 

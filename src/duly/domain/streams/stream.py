@@ -70,7 +70,8 @@ class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_failed_head(self) -> bool:
         """Whether its head is dead, or failed before and is unfinished."""
-        return self.halted == Halt.BLOCKED or (self.has_pending_head and bool(self.attempt))
+        failed_before = bool(self.attempt) or self.unblocks_at is not None
+        return self.halted == Halt.BLOCKED or (self.has_pending_head and failed_before)
 
     @property
     def beginning(self) -> int:
@@ -87,7 +88,7 @@ def stream_of(line: StreamRow) -> Stream:
         state=state,
         on_failure=policy_of(line.name, line.on_failure),
         block_for=line.block_for,
-        blocked_until=line.unblocks_at if line.has_failed_head else None,
+        blocked_until=line.unblocks_at,
         head=_head(line),
         since=line.halted_at if state is StreamState.BLOCKED else line.paused_at,
         paused_at=line.paused_at,

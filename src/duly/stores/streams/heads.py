@@ -73,10 +73,10 @@ async def write(session: Session, change: Intervention, moment: datetime) -> boo
 
 
 async def _limit(session: Session, stream: StreamRow, moment: datetime) -> None:
-    """Set when the present block ends, counted from its head's first failure."""
-    rows = await session.fetch("queue.first_failure", id=stream.head)
-    until = None
-    if stream.block_for is not None:
+    """Set when the present block ends: if unknown, so long after its head's first failure."""
+    until = None if stream.block_for is None else stream.unblocks_at
+    if stream.block_for is not None and until is None:
+        rows = await session.fetch("queue.first_failure", id=stream.head)
         until = (rows[0][0] or moment) + timedelta(seconds=stream.block_for)
     await session.fetch("queue.limit", lane=stream.lane, unblocks_at=until)
 

@@ -172,9 +172,10 @@ with raised as (
     where id = any(:ids::uuid[]) and state = 'dead'
     returning id, attempt
 ), unlimited as (
-    -- It has not failed since; the next failure begins another block.
+    -- After a retry by an operator, the next failure begins another block.
     update duly.agenda set unblocks_at = null
     where lane = :lane::uuid and delivery = any(:ids::uuid[]) and unblocks_at is not null
+      and :why::text is null
 ), logged as (
     insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
     select id, attempt, 'retried', coalesce(:now::timestamptz, now()), :why, :note from raised

@@ -161,9 +161,9 @@ returning delivery as id;
 insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
 select id, iif(:reset, 0, attempt), 'retried', :now, :why, :note from duly.deliveries
 where id in (select value from json_each(:ids)) and state = 'dead';
--- It has not failed since; the next failure begins another block.
+-- After a retry by an operator, the next failure begins another block.
 update duly.agenda set unblocks_at = null
-where lane = :lane and unblocks_at is not null and delivery in (
+where lane = :lane and unblocks_at is not null and :why is null and delivery in (
     select number from duly.deliveries where id in (select value from json_each(:ids)));
 update duly.deliveries
 set state = 'pending', attempt = iif(:reset, 0, attempt), dead_at = null, finished_at = null,
