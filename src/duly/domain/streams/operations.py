@@ -1,5 +1,7 @@
 """Operator actions on a stream and its deliveries, decided while both are locked.
 
+`selection` decides which followers an operator releases, and when.
+
 | stream            | retry now     | release       | dead-letter head | cancel head |
 |-------------------|---------------|---------------|------------------|-------------|
 | idle              | no            | no            | no               | no          |

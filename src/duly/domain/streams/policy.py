@@ -6,6 +6,7 @@
 | waits for its retry             | block   | wait                                             |
 | waits for its retry             | release | proceed; the head is retried beside them         |
 | dead                            | block   | wait until somebody retries, discards, releases  |
+| waits for its retry, or dead    | block   | proceed when the block was limited and is over   |
 | dead                            | release | proceed                                          |
 | completed, cancelled, discarded | any     | proceed                                          |
 | waits for its retry             | queue   | wait                                             |
