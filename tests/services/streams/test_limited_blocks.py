@@ -70,16 +70,34 @@ async def test_it_counts_from_the_first_failure_in_a_row(work: Work, clock: Virt
     assert work.seen == ["a", "a", "a", "b"]
 
 
+@pytest.mark.parametrize("target", ["work", "other"], ids=["in one run", "one by one"])
 async def test_a_head_that_succeeds_begins_no_block_for_the_next(
-    work: Work, clock: VirtualClock
+    work: Work, clock: VirtualClock, target: str
 ) -> None:
     await work.app.streams.configure(NAME, block_for=90)
     work.fails("a")
     work.dies("b")
-    ids = await work.add("a", "b", "c")
+    ids = [*await work.add("a"), *await work.add("b", target=target), *await work.add("c")]
     await run_until_idle(work.app, within=MINUTE)
     assert await work.states(*ids) == ["completed", "dead", "pending"]
     assert (await work.stream()).blocked_until == clock.now() + timedelta(seconds=90)
+
+
+async def test_a_block_that_was_prolonged_meanwhile_is_not_ended(
+    work: Work, clock: VirtualClock
+) -> None:
+    await work.app.streams.configure(NAME, block_for=30)
+    await blocked(work)
+    clock.advance(30)
+    (found,) = await work.app.store.agenda.limited_blocks(9)
+    assert found.seconds_left == 0
+    await work.app.streams.configure(NAME, block_for=31)
+    assert await work.app.store.streams.end_block(NAME, "duly") is None
+    assert ((await work.stream()).state, await released_alerts(work)) == ("blocked", [])
+    clock.advance(1)
+    ended = await work.app.store.streams.end_block(NAME, "duly")
+    assert ended is not None
+    assert await work.app.store.streams.end_block(NAME, "duly") is None
 
 
 async def test_a_retried_head_has_all_its_time_again(work: Work, clock: VirtualClock) -> None:
