@@ -22,7 +22,7 @@ from duly.testing import VirtualClock
 START = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 Row = dict[str, Any]
-STREAM_COLUMNS = ("position", "replay_from", "halted", "halted_at")
+STREAM_COLUMNS = ("position", "replay_from", "halted", "halted_at", "unblocks_at")
 """Columns that only the lane of a stream has."""
 
 
