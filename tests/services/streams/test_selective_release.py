@@ -79,7 +79,8 @@ async def test_a_released_delivery_that_fails_blocks_nobody_and_is_retried_by_it
     work.fails("c")
     await work.app.streams.release(NAME, only=[ids[2]])
     await run_until_idle(work.app)
-    assert (await work.stream()).head == (await work.stream()).head
+    stream = await work.stream()
+    assert (stream.state, stream.head and stream.head.id, stream.waiting) == ("blocked", ids[0], 2)
     assert (await work.app.get(ids[2])).attempt == 1
     await work.app.streams.retry_now(NAME)
     await run_until_idle(work.app)
