@@ -66,6 +66,21 @@ async def test_held_ones_only_if_asked_and_given_up_ones_never(
     assert await work.states(held, gone) == ["completed", "dead"]
 
 
+async def test_held_ones_without_a_policy_stay_held_and_the_generation_ends(
+    deploy: Deploy, clock: VirtualClock
+) -> None:
+    work = await deploy()
+    await policy(work.app, reason="timeout_exceeded")
+    (id,) = await die(work, "a")
+    await work.app.dead_letters.hold(id, "wait")
+    clock.advance(timedelta(seconds=1))
+    work = await deploy(generation="v42", generation_held=True)
+    assert await run_until_idle(work.app) == 0
+    assert (await work.app.get(id)).disposition == "held"
+    (generation,) = await work.app.recovery.generations()
+    assert (generation.tried, generation.done_at) == (0, clock.now())
+
+
 async def test_one_that_was_held_after_its_last_try_is_held_again(
     deploy: Deploy, clock: VirtualClock
 ) -> None:
