@@ -38,6 +38,10 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     attempt: int = 0
     worker: int | None = None
+    reason: Annotated[
+        str | None, Meta(description="what made it, if no attempt did: operator, recovery, ...")
+    ] = None
+    note: Annotated[str | None, Meta(description="why, in words; of attempts see error")] = None
 
 
 class HistoryEntry(Attempt, frozen=True, kw_only=True):
@@ -55,6 +59,11 @@ class HistoryEntry(Attempt, frozen=True, kw_only=True):
         return self.started_at is None and self.token is not None and self.outcome in ends
 
     @property
+    def is_attempt(self) -> bool:
+        """Whether it is a try, also one that a dead worker cut short."""
+        return self.started_at is not None or self.is_crash
+
+    @property
     def as_attempt(self) -> Attempt:
         """What the list of attempts shows of it."""
         return Attempt(**{name: getattr(self, name) for name in Attempt.__struct_fields__})
@@ -69,12 +78,14 @@ class HistoryEntry(Attempt, frozen=True, kw_only=True):
             by=self.outcome,
             attempt=self.attempt,
             worker=self.worker,
+            reason=None if self.is_attempt else self.reason,
+            note=None if self.is_attempt else self.error,
         )
 
 
 def tries(history: Iterable[HistoryEntry]) -> list[Attempt]:
     """The attempts in a history, also those that a dead worker cut short."""
-    return [each.as_attempt for each in history if each.started_at is not None or each.is_crash]
+    return [each.as_attempt for each in history if each.is_attempt]
 
 
 def result_of(attempts: Sequence[Attempt]) -> Any:

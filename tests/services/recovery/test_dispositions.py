@@ -137,7 +137,12 @@ async def test_each_is_in_history_and_audit_trail(work: Work) -> None:
     await dead.release(id)
     await dead.give_up(id, "no use")
     detail = await work.app.deliveries.detail(id)
-    assert [each.by for each in detail.transitions][-3:] == ["held", "hold_released", "given_up"]
+    assert [(each.by, each.reason, each.note) for each in detail.transitions][-4:] == [
+        ("dead", None, None),  # the attempt has its error
+        ("held", "operator", "wait"),
+        ("hold_released", "operator", None),
+        ("given_up", "operator", "no use"),
+    ]
     assert {each.after for each in detail.transitions[-3:]} == {"dead"}
     entries = await work.app.audit.list()
     found = [(each.action, each.subject, each.detail) for each in entries[:3]]
