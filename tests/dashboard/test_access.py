@@ -93,6 +93,12 @@ OPERATIONS = [
     "Test",
     "Drain",
     "Revoke",
+    "Hold",
+    "Release",
+    "Give up",
+    "Discard",
+    "Replace",
+    "Replay",
 ]
 PLACES = [
     "deliveries?state=pending&q=tag:waiting",
@@ -101,6 +107,7 @@ PLACES = [
     "streams/blocked-line",
     "dead_letters",
     "dead_letters?view=list",
+    "dead_letters?view=recovery",
     "endpoints",
     "endpoints/billing",
     "workers",
@@ -112,7 +119,10 @@ PLACES = [
 async def test_a_key_that_may_only_read_sees_no_operations(tab: Tab, dashboard: Dashboard) -> None:
     await log_in(tab, dashboard, "read")
     main = tab.page.get_by_role("main")
-    for place in PLACES:
+    async with dashboard.home.app() as app:
+        (dead, *_) = await app.dead_letters.list()
+        await app.recovery.set("unknown", tries=1, then="hold")
+    for place in (*PLACES, f"deliveries/{dead.id}"):
         await tab.open(place)
         await expect(main.get_by_text("Loading…")).to_have_count(0)
         await expect(main.get_by_role("checkbox")).to_have_count(0)

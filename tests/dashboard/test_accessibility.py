@@ -13,6 +13,7 @@ from tests.surfaces.processes import Home
 
 pytestmark = [pytest.mark.requirement("S5", "U4"), pytest.mark.asyncio(loop_scope="session")]
 
+FORMS = [("dead_letters", "Give up"), ("dead_letters?view=recovery", "Add a policy")]
 FIND = """
 async () => {
   const { violations } = await axe.run({ resultTypes: ["violations"] });
@@ -49,6 +50,12 @@ async def test_no_dialog_has_a_violation(browser: Browser, dashboard: Dashboard)
         await tab.page.get_by_role("main").get_by_role("button", name="Retry").first.click()
         await expect(tab.dialog).to_be_visible()
         assert await violations(tab) == []
+        for place, button in FORMS:
+            await tab.press("Escape")
+            await tab.open(place)
+            await tab.page.get_by_role("main").get_by_role("button", name=button).first.click()
+            await expect(tab.dialog).to_be_visible()
+            assert await violations(tab) == []
         await tab.press("Escape", "?")
         await expect(tab.dialog).to_be_visible()
         assert await violations(tab) == []

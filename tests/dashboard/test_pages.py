@@ -22,6 +22,7 @@ PAGES = {
     "dead_letters": ("Dead letters", ["fails"]),
     "dead_letters?view=list": ("Dead letters", ["fails"]),
     "dead_letters?view=figures": ("Dead letters", ["handler_exception", "waits for another"]),
+    "dead_letters?view=recovery": ("Dead letters", ["No policies", "No generations"]),
     "endpoints": ("Endpoints", ["billing", "quiet"]),
     "endpoints/billing": ("billing", ["the bookkeeper", "5 per second"]),
     "workers": ("Workers", ["alive"]),

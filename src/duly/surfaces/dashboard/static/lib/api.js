@@ -70,23 +70,23 @@ export async function send(method, where, options = {}) {
 
 /** @param {Response} answer @param {string} text */
 function problem(answer, text) {
-  /** @type {{ detail?: string, title?: string, errors?: { field?: string, detail?: string }[], error?: { message: string, details?: { field?: string, reason?: string }[] } }} */
+  /** @type {{ detail?: string, title?: string, field?: string, error?: { message: string, details?: { field?: string, reason?: string }[] } }} */
   let found = {};
   try {
     found = JSON.parse(text);
   } catch {
     // A proxy may answer in its own words.
   }
-  const own = found.error?.details?.map(({ field, reason }) => ({ field, detail: reason })); // of a service
-  const [first] = found.errors ?? own ?? [];
+  const [first] = found.error?.details ?? []; // of a service
   const after = answer.headers.get("retry-after");
   const said =
     found.detail ??
-    first?.detail ??
+    first?.reason ??
     found.error?.message ??
     found.title ??
     `The server answered ${answer.status}.`;
-  return new ApiError(answer.status, after ? `${said} Try again in ${after} s.` : said, first?.field);
+  const message = after ? `${said} Try again in ${after} s.` : said;
+  return new ApiError(answer.status, message, found.field ?? first?.field);
 }
 
 /** @template T @param {string} where @param {Query} [query] @param {AbortSignal} [signal] @returns {Promise<T>} */

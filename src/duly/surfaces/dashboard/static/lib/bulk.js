@@ -14,7 +14,7 @@ import { computed, effect, html, keyed, signal, when } from "./view.js";
 /** @typedef {import("./view.js").Template} Template */
 /** @typedef {Record<string, unknown>} Which */
 /**
- * @typedef {{ title: string, verb: string, doing: string, noun: [string, string], kind?: string, path: string, counted?: string, which: Which, load: () => Promise<void>, begun?: () => void, body?: () => Which, fields?: Template | null }} Bulk
+ * @typedef {{ title: string, verb: string, doing: string, noun: [string, string], kind?: string, path: string, which: Which, load: () => Promise<void>, begun?: () => void, body?: () => Which, fields?: Template | null }} Bulk
  */
 
 /** How long one call may take: progress is shown this often. */
@@ -94,7 +94,7 @@ export function bulkDialog(bulk) {
   const matching = signal(/** @type {number | null} */ (null));
   const problem = signal("");
   const begun = signal(/** @type {Operation | null} */ (null));
-  post(bulk.counted ?? bulk.path, { ...bulk.which, dry_run: true }).then(
+  post(bulk.path, { ...bulk.which, ...bulk.body?.(), dry_run: true }).then(
     (found) => (matching.value = /** @type {BulkResult} */ (found).matching),
     (error) => (problem.value = messageOf(error)),
   );

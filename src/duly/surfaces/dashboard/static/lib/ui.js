@@ -35,6 +35,10 @@ const KINDS = {
   stopped: "idle",
   raised: "bad",
   cleared: "good",
+  recovering: "busy",
+  held: "warn",
+  given_up: "idle",
+  hold_released: "idle",
 };
 
 /** The shape of a state. @type {Record<string, string>} */
@@ -57,10 +61,17 @@ const SHAPES = {
   removed: "cancelled",
   raised: "warning",
   cleared: "completed",
+  recovering: "running",
+  held: "paused",
+  given_up: "cancelled",
+  hold_released: "play",
 };
 
 /** The kind of a state: good, warn, bad, busy or idle. @param {string} state */
 export const kindOf = (state) => KINDS[state] ?? "idle";
+
+/** The name of the drawing of a state. @param {string} state */
+export const shapeOf = (state) => SHAPES[state] ?? state;
 
 /** A text in which commands stand between backticks. @param {string} text */
 export const prose = (text) =>
@@ -68,7 +79,7 @@ export const prose = (text) =>
 
 /** A state by shape, colour and word. @param {string} state @param {string} [word] */
 export const stateMark = (state, word = state.replaceAll("_", " ")) =>
-  html`<span class=${`state ${kindOf(state)}`}>${icon(SHAPES[state] ?? state)}${word}</span>`;
+  html`<span class=${`state ${kindOf(state)}`}>${icon(shapeOf(state))}${word}</span>`;
 
 /** A moment: how far away it is, and when exactly. @param {string | null | undefined} moment */
 export function momentOf(moment) {

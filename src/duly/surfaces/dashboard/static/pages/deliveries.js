@@ -87,7 +87,7 @@ function deliveryRow(row, chosen, current) {
   return html`<tr aria-selected=${() => String(chosen.has(id))} ?data-current=${() => current.value === id}>
     <td class="check">${chosen.box(id, `Select delivery ${id}`)}</td>
     <td class="fit">
-      ${() => stateMark(shownState(each()))}
+      ${() => deliveryMark(each())}
       ${() => (typeof each().progress === "number" ? html`<span class="dim">${percent(each().progress ?? 0)}</span>` : null)}
     </td>
     <td class="clip"><a href=${link(["deliveries", id])}>${() => each().target}</a></td>
@@ -100,8 +100,14 @@ function deliveryRow(row, chosen, current) {
 }
 
 /** A pending delivery that was tried already waits for a retry. @param {Delivery} delivery */
-export const shownState = (delivery) =>
+const shownState = (delivery) =>
   delivery.state === "pending" && delivery.attempt > 0 ? "retry" : delivery.state;
+
+/** The state, with the disposition of a dead letter. @param {Delivery} delivery */
+export const deliveryMark = (delivery) =>
+  delivery.state === "dead" && delivery.disposition
+    ? stateMark("dead", `dead, ${delivery.disposition.replaceAll("_", " ")}`)
+    : stateMark(shownState(delivery));
 
 /** @param {Record<string, string>} filter @returns {[string, string, string?]} */
 const nothing = (filter) =>

@@ -16,13 +16,14 @@ import {
   longText,
   messageOf,
   prose,
-  stateMark,
   troubleOf,
 } from "../lib/ui.js";
 import { computed, html, signal, when } from "../lib/view.js";
-import { shownState } from "./deliveries.js";
+import { deliveryMark } from "./deliveries.js";
 import { steps, timeline } from "./delivery_history.js";
 import { cancel, running } from "./delivery_running.js";
+import { buttonsOfOne } from "./dead_letter_moves.js";
+import { dispositionBanner, policyReader, recoveryFacts } from "./disposition.js";
 
 /** @typedef {import("../lib/types.js").DeliveryDetail} DeliveryDetail */
 /** @typedef {import("../lib/types.js").Attempt} Attempt */
@@ -35,6 +36,7 @@ export function render(place) {
   const id = place.parts[1];
   const read = documentOf(() => send("GET", path("deliveries", id)), 2);
   const { load } = read;
+  const policies = policyReader().found;
   const text = computed(() => read.found.value ?? "");
   const delivery = computed(() =>
     text.value ? /** @type {DeliveryDetail} */ (JSON.parse(text.value)) : null,
@@ -50,13 +52,11 @@ export function render(place) {
         return html` <div class="head">
             <div>
               <h1>${() => found().target}</h1>
-              <p class="row">
-                ${() => stateMark(shownState(found()))}<code>${id}</code>${copyButton(id, "the id")}
-              </p>
+              <p class="row">${() => deliveryMark(found())}<code>${id}</code>${copyButton(id, "the id")}</p>
             </div>
             <span class="spring"></span>${operate(() => moves(found(), payload.value, load))}
           </div>
-          ${() => waiting(found())}${() => running(found())}
+          ${() => waiting(found())}${() => dispositionBanner(found(), policies.value)}${() => running(found())}
           <div class="columns">
             <section class="card">
               <header><h2>What happened</h2></header>
@@ -92,14 +92,17 @@ const jsonCard = (title, text) =>
 /** @param {DeliveryDetail} delivery @param {string} payload @param {() => Promise<void>} load */
 function moves(delivery, payload, load) {
   const { id, state } = delivery;
+  const isGivenUp = state === "dead" && delivery.disposition === "given_up";
+  const isOver = state === "completed" || state === "cancelled" || isGivenUp;
   const move = (/** @type {string} */ verb, /** @type {string} */ done) => async () => {
     if (await attempt(done, () => post(path("deliveries", id, verb)))) await load();
   };
   return html`<div class="row">
-    ${state === "dead" ? html`<button type="button" class="primary" @click=${move("retry", "It is due again, with all its attempts")}>Retry</button><button type="button" @click=${() => edit(id, payload, load)}>Edit and retry</button>` : null}
+    ${state === "dead" && !isGivenUp ? html`<button type="button" class="primary" @click=${move("retry", "It is due again, with all its attempts")}>Retry</button><button type="button" @click=${() => edit(id, payload, load)}>Edit and retry</button>` : null}
+    ${state === "dead" ? buttonsOfOne(delivery, load) : null}
     ${state === "pending" ? html`<button type="button" class="primary" @click=${move("retry", "It is due now")}>Retry now</button>` : null}
     ${state === "pending" || state === "processing" ? html`<button type="button" class="danger" @click=${() => cancel(delivery, load)}>Cancel</button>` : null}
-    ${(state === "completed" || state === "cancelled") && !delivery.url?.includes(HIDDEN) ? html`<button type="button" @click=${() => again(delivery, payload)}>Deliver again</button>` : null}
+    ${isOver && !delivery.url?.includes(HIDDEN) ? html`<button type="button" @click=${() => again(delivery, payload)}>Deliver again</button>` : null}
   </div>`;
 }
 
@@ -173,6 +176,7 @@ function facts(delivery) {
     ["Due", fullMoment(delivery.due_at)],
     ["Accepted", fullMoment(delivery.accepted_at)],
     ["Next attempt", delivery.next_at && fullMoment(delivery.next_at)],
+    ["Comes back", delivery.revive_at && fullMoment(delivery.revive_at)],
     ["Attempts", `${delivery.attempt}${delivery.attempts_allowed ? ` of ${delivery.attempts_allowed}` : ""}`],
     [
       "Late by",
@@ -210,6 +214,7 @@ function facts(delivery) {
     ["Priority", delivery.priority],
     ["Expires", delivery.expires_at && fullMoment(delivery.expires_at)],
     ["Crashes", delivery.crashes || null],
+    ...recoveryFacts(delivery),
     ["Worker", delivery.worker],
   ]);
 }

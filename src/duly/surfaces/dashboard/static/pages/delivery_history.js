@@ -3,11 +3,12 @@
 import { absolute, duration, relative } from "../lib/format.js";
 import { icon } from "../lib/icons.js";
 import { pretty } from "../lib/json.js";
-import { kindOf } from "../lib/ui.js";
+import { kindOf, shapeOf } from "../lib/ui.js";
 import { html } from "../lib/view.js";
 
 /** @typedef {import("../lib/types.js").DeliveryDetail} DeliveryDetail */
 /** @typedef {import("../lib/types.js").Attempt} Attempt */
+/** @typedef {import("../lib/types.js").Transition} Transition */
 
 /** Attempts and changes of state, latest first. @param {DeliveryDetail} delivery */
 export function timeline(delivery) {
@@ -17,16 +18,7 @@ export function timeline(delivery) {
     .filter((each) => !known.has(each.at))
     .map((each) => ({
       at: each.at,
-      node: html`<li>
-        ${mark(each.after)}
-        <div>
-          <b>${each.by.replaceAll("_", " ")}</b>
-          <span class="dim"
-            >${each.before ? `${each.before} to ${each.after}` : each.after}${each.worker ? `, worker ${each.worker}` : ""}</span
-          >
-          <div class="dim" title=${absolute(each.at)}>${() => relative(each.at)}</div>
-        </div>
-      </li>`,
+      node: changeItem(each),
     }));
   const all = [...tries, ...changes].sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
   return html`<ol class="timeline">
@@ -34,9 +26,35 @@ export function timeline(delivery) {
   </ol>`;
 }
 
+/** Changes that leave the state as it is have words of their own. @type {Record<string, string>} */
+const WORDS = { given_up: "given up for good", hold_released: "released" };
+
+/** @param {Transition} each */
+function changeItem(each) {
+  const isMove = each.before !== each.after;
+  const states = each.before ? `${each.before} to ${each.after}` : each.after;
+  const facts = [isMove && states, causeOf(each), each.worker && `worker ${each.worker}`];
+  const note = each.reason === "generation" ? null : each.note;
+  return html`<li>
+    ${mark(isMove ? each.after : each.by)}
+    <div>
+      <b>${WORDS[each.by] ?? each.by.replaceAll("_", " ")}</b>
+      <span class="dim">${facts.filter(Boolean).join(", ")}</span>
+      ${note ? html`<p>${note}</p>` : null}
+      <div class="dim" title=${absolute(each.at)}>${() => relative(each.at)}</div>
+    </div>
+  </li>`;
+}
+
+/** What made a change, in words. @param {Transition} change */
+function causeOf({ reason, note }) {
+  if (reason === "recovery") return "by a recovery policy";
+  if (reason === "generation") return `in generation ${note}`;
+  return reason === "operator" ? "by an operator" : null;
+}
+
 /** @param {string} state */
-const mark = (state) =>
-  html`<span class=${kindOf(state)}>${icon(state === "retry" ? "running" : state)}</span>`;
+const mark = (state) => html`<span class=${kindOf(state)}>${icon(shapeOf(state))}</span>`;
 
 /** @param {Attempt} each */
 function attemptItem(each) {

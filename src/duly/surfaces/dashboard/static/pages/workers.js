@@ -27,6 +27,7 @@ export function render() {
         ...["State", "Worker", "Heartbeat", "Load"],
         ["Handlers", "narrow-hidden"],
         ["Version", "narrow-hidden"],
+        ["Generation", "narrow-hidden"],
         ["Started", "narrow-hidden"],
         [OPERATIONS, ""],
       ],
@@ -75,6 +76,7 @@ function workerRow(row, load) {
       ${() => each().handlers.join(", ")}
     </td>
     <td class="fit narrow-hidden">${() => each().version}</td>
+    <td class="fit narrow-hidden">${() => each().generation ?? html`<span class="dim">–</span>`}</td>
     <td class="fit narrow-hidden">${() => momentOf(each().started_at)}</td>
     <td class="fit">
       ${operate(() =>
