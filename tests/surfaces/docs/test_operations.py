@@ -9,15 +9,20 @@ from cyclopts import CycloptsError
 
 from duly.surfaces.cli.command_line import command_line
 
-OPERATIONS = Path(__file__).parents[3] / "docs" / "operations"
-COMMAND = re.compile(r"^\s*(?:\S*/bin/)?(duly \S.*)$", re.MULTILINE)
-BLOCK = re.compile(r"^\s*```\n(.*?)^\s*```", re.DOTALL | re.MULTILINE)
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = [
+    *sorted((DOCS / "operations").glob("*.md")),
+    DOCS / "dead-letters.md",
+    DOCS / "recovery.md",
+]
+COMMAND = re.compile(r"^\s*(?:\$ |\S*/bin/)?(duly \S.*)$", re.MULTILINE)
+BLOCK = re.compile(r"^\s*```(?:sh)?\n(.*?)^\s*```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`(duly [^`]+)`")
 
 
 def commands() -> list[str]:
     """The commands in blocks and in text, without comments."""
-    texts = [page.read_text() for page in sorted(OPERATIONS.glob("*.md"))]
+    texts = [page.read_text() for page in PAGES]
     blocks = [
         each for text in texts for block in BLOCK.findall(text) for each in COMMAND.findall(block)
     ]

@@ -88,6 +88,17 @@ async def dead_letters(app: App, page: str) -> None:
         await run(statement, names)
 
 
+async def recovery(app: App, page: str) -> None:
+    (code,) = blocks(page)
+    id = (await app.deliver("log", 1, stream="s", after=60)).id
+    await app.streams.dead_letter_head("s")
+    await app.endpoints.add("bank", "https://example.org/hook")
+    await run(code, {"app": app, "duly": duly, "id": id})
+    assert (await app.get(id)).disposition == "given_up"
+    (policy,) = await app.recovery.policies()
+    assert (policy.target, policy.tries) == ("endpoint:bank", 10)
+
+
 def statements(code: str) -> list[str]:
     """The statements of a block, which may await."""
     (function,) = ast.parse(f"async def block():\n{textwrap.indent(code, '    ')}").body
@@ -229,6 +240,7 @@ RUNS: dict[str, Callable[[App, str], Awaitable[None]]] = {
     "http.md": http,
     "moving.md": moving,
     "outbox.md": outbox,
+    "recovery.md": recovery,
     "retries.md": alone,
     "schedules.md": alone,
     "steps.md": steps,

@@ -11,7 +11,8 @@ from duly.surfaces.cli.terminal.listing import Columns, answer_list
 from duly.surfaces.cli.terminal.output import answer, items, table
 
 COLUMNS = Columns(
-    "id name alive ended=ended_how holding slots=concurrency version beat_at namespaces handlers",
+    "id name alive ended=ended_how holding slots=concurrency version generation beat_at "
+    "namespaces handlers",
     folds="namespaces handlers",
 )
 

@@ -14,7 +14,9 @@ from duly.surfaces.cli.terminal.listing import Columns, answer_list
 from duly.surfaces.cli.terminal.output import answer
 from duly.surfaces.cli.terminal.times import spelled
 
-POLICIES = Columns("reason target tries after then is_preset")
+POLICIES = Columns(
+    "reason target tries after then is_preset", after=lambda each: _cool_down(each.after)
+)
 GENERATIONS = Columns("name first_at done_at tried with_held")
 Target = Annotated[
     str | None, Parameter(help="Only for a handler, endpoint:NAME, or https://example.org.")
@@ -108,6 +110,10 @@ def _sentence(policy: RecoveryPolicy) -> str:
         return f"{policy.reason}{whose}: {ends[policy.then]}"
     ending = "held" if policy.then == "hold" else "given up"
     return (
-        f"{policy.reason}{whose}: {policy.tries} tries, each after {spelled(policy.after)}, "
+        f"{policy.reason}{whose}: {policy.tries} tries, each after {_cool_down(policy.after)}, "
         f"then {ending}"
     )
+
+
+def _cool_down(seconds: float) -> str:
+    return spelled(seconds) if seconds else "0s"
