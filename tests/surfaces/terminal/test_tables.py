@@ -95,6 +95,8 @@ async def _fill_store(home: Home) -> None:
             origin = Origin(LONG[:200], f"{LONG[:100]}.send")
             await app.schedules.declare_in_code(origin, name, duly.every("1h"), "log")
             await app.store.declarations.leave(LONG[:200], [name])
+        for name in ("v42", "v" * 100):
+            await app.recovery.replay(name)
         await app.keys.create("a key of " + "people " * 25)
         await app.store.alerts.raise_one(AlertCause(AlertKind.CIRCUIT_OPEN, LONG[:200], ERROR))
     await home.execute("update duly.agenda set crashes = 1")
