@@ -193,7 +193,7 @@ async def test_one_is_held_released_and_given_up_on_its_page(
         ["given up for good", "by an operator", "the bank is gone"],
     ):
         await expect(
-            history.filter(has_text=re.compile(".*".join(entry), re.DOTALL))
+            history.filter(has_text=re.compile(r"^\s*" + ".*".join(entry), re.DOTALL))
         ).to_have_count(1)
     await expect(main).not_to_contain_text("dead to dead")
 
