@@ -21,7 +21,7 @@ have the [resources](#resources).
 GROUPS = {
     "Apps and clients": ("App", "Client", "Namespace"),
     "Handlers": ("Delivery", "Retry", "Fail", "ValidationFailure", "DependencyFailure"),
-    "Rules of schedules": ("cron", "every", "at", "yearly", "any_of", "DELIVERY_ID"),
+    "Rules of schedules": ("cron", "every", "at", "yearly", "any_of", "except_", "DELIVERY_ID"),
     "Targets": ("webhook", "endpoint"),
     "Retry plans": ("exponential", "delays", "no_retry"),
     "Receiving webhooks": ("verify", "SignatureRefused"),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duly.domain.endpoints.signatures import SignatureRefused
     from duly.domain.endpoints.webhooks import webhook
     from duly.domain.schedules.schedule import DELIVERY_ID
-    from duly.domain.time.rules import any_of, at, cron, every, yearly
+    from duly.domain.time.rules import any_of, at, cron, every, except_, yearly
     from duly.errors import (
         BadSetting,
         Busy,
@@ -70,6 +70,7 @@ __all__ = [
     "delays",
     "endpoint",
     "every",
+    "except_",
     "exponential",
     "no_retry",
     "verify",
@@ -89,7 +90,7 @@ HOMES = {
         *("DependencyFailure", "Fail", "Retry", "ValidationFailure"),
     ),
     "duly.domain.deliveries.retry": ("delays", "exponential"),
-    "duly.domain.time.rules": ("any_of", "at", "cron", "every", "yearly"),
+    "duly.domain.time.rules": ("any_of", "at", "cron", "every", "except_", "yearly"),
     "duly.domain.schedules.schedule": ("DELIVERY_ID",),
     "duly.domain.endpoints.signatures": ("SignatureRefused",),
     "duly.domain.endpoints.webhooks": ("webhook",),

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from heapq import merge
 
+from msgspec import UNSET
+
 from duly.domain.time.occurrences import AnyRule, Occurrence
 from duly.domain.time.recurrences import Cron, Every
 from duly.errors import InvalidInput
@@ -27,18 +29,28 @@ class AnyOf(AnyRule, frozen=True, tag="any_of"):
             raise InvalidInput("any_of", f"give 2 to {MOST_RULES} rules, not {len(self.rules)}")
         if len(set(self.rules)) < len(self.rules):
             raise InvalidInput("any_of", "a rule is given twice; leave one of them out")
-        if len({each.tz for each in self.rules if isinstance(each, Cron)}) > 1:
+        if len({each.zone_name for each in self.rules} - {None}) > 1:
             raise InvalidInput("tz", "give all rules of any_of the same time zone")
+        excepts = [each.except_ for each in self.rules if each.except_ is not UNSET]
+        if len({each.calendar for each in excepts}) > 1:
+            raise InvalidInput("calendar", "give all rules of any_of the same calendar")
 
     @property
     def zone_name(self) -> str | None:
-        """The zone of its cron expressions."""
-        return next((each.tz for each in self.rules if isinstance(each, Cron)), None)
+        """The zone of its cron expressions and business days."""
+        return next((each.zone_name for each in self.rules if each.zone_name), None)
 
     def describe(self) -> str:
         """Such as "at 09:00 every day, or at 17:30 on Friday, Europe/Oslo"."""
         zone = "" if self.zone_name is None else f", {self.zone_name}"
-        return ", or ".join(each.describe().removesuffix(zone) for each in self.rules) + zone
+        ends = {each.except_words for each in self.rules}
+        common = ends.pop() if len(ends) == 1 else ""
+        parts = []
+        for each in self.rules:
+            own = each.except_words
+            text = each.describe().removesuffix(own).removesuffix(zone)
+            parts.append(text if common else f"{text}{own}")
+        return f"{', or '.join(parts)}{zone}{common}"
 
     def count(self, after: datetime, until: datetime) -> int:
         """How many occurrences lie after the first moment and not after the second.

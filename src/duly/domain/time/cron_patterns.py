@@ -11,6 +11,7 @@ from bisect import bisect_left
 from calendar import monthrange
 from datetime import date
 from functools import lru_cache
+from typing import Protocol
 
 import msgspec
 
@@ -89,6 +90,14 @@ class Times:
         return whole + (bisect_left(self._within_hour, rest) if matches else 0)
 
 
+class MatchingDays(Protocol):
+    """The days on which a pattern matches."""
+
+    def next(self, day: int) -> int: ...
+    def matches(self, day: int) -> bool: ...
+    def count(self, start: int, end: int) -> int: ...
+
+
 class Days:
     """The matching days, by a repeating week if only the weekday matters, else by month."""
 
@@ -165,21 +174,21 @@ class Days:
 class Pattern:
     """The days and the times of day that match, as one sequence of seconds."""
 
-    def __init__(self, fields: Fields) -> None:
+    def __init__(self, fields: Fields, days: MatchingDays | None = None) -> None:
         self.fields = fields
-        self._days = Days(fields)
+        self.days = days or Days(fields)
         self._times = Times(fields)
         self._first_time = self._times.next(0)
 
     def next(self, local: int) -> int:
         """The first match at or after a local time; after the last supported day if none."""
         day, second = divmod(local, DAY)
-        found = self._days.next(day)
+        found = self.days.next(day)
         if found == day:
             time = self._times.next(second)
             if time < DAY:
                 return day * DAY + time
-            found = self._days.next(day + 1)
+            found = self.days.next(day + 1)
         return found * DAY + self._first_time
 
     def matches(self, local: int) -> bool:
@@ -189,10 +198,10 @@ class Pattern:
     def count(self, start: int, end: int) -> int:
         """The number of matches from `start` up to `end`, computed without visiting each."""
         (first, begun), (last, reached) = divmod(start, DAY), divmod(end, DAY)
-        total = self._days.count(first, last) * self._times.count
-        if self._days.matches(first):
+        total = self.days.count(first, last) * self._times.count
+        if self.days.matches(first):
             total -= self._times.before(begun)
-        if self._days.matches(last):
+        if self.days.matches(last):
             total += self._times.before(reached)
         return total
 

@@ -6,11 +6,16 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Literal, get_args
 
+import msgspec
+from msgspec import UNSET
+
 from duly.domain.checks import EARLIEST, LATEST, LONGEST_WAIT, checked_moment
 from duly.domain.time import descriptions
+from duly.domain.time.business_days import DaysExcept, OnDays, OpenMoments
 from duly.domain.time.cron import normal, pattern
+from duly.domain.time.cron_patterns import Pattern
 from duly.domain.time.cron_runs import Runs, runs
-from duly.domain.time.occurrences import AnyRule, Occurrence, instant_text, is_in_time, since_epoch
+from duly.domain.time.occurrences import Occurrence, instant_text, is_in_time, since_epoch
 from duly.domain.time.offsets import EPOCH
 from duly.domain.time.zones import checked_zone
 from duly.errors import InvalidInput, quoted
@@ -20,7 +25,7 @@ MILLISECOND = timedelta(milliseconds=1)
 LAST_MOMENT = LATEST - timedelta(microseconds=1)
 
 
-class Cron(AnyRule, frozen=True, tag="cron", dict=True):
+class Cron(OnDays, frozen=True, tag="cron", dict=True):
     """The times that a cron expression matches in a zone.
 
     `dst_gap`: whether a time that the clock skips runs after the gap or is dropped.
@@ -37,6 +42,7 @@ class Cron(AnyRule, frozen=True, tag="cron", dict=True):
         checked_zone(self.tz)
         if self.dst_gap not in get_args(DstGap):
             raise InvalidInput("dst_gap", f"{quoted(self.dst_gap)} is neither 'run' nor 'skip'")
+        self._refuse_zone()
 
     @property
     def zone_name(self) -> str:
@@ -48,7 +54,7 @@ class Cron(AnyRule, frozen=True, tag="cron", dict=True):
         fields = pattern(self.expression).fields
         drops = fields.is_fixed and self.dst_gap == "skip"
         gap = " (dropped when the clock skips it)" if drops else ""
-        return f"{descriptions.of_cron(fields)}{gap}, {self.tz}"
+        return f"{descriptions.of_cron(fields)}{gap}, {self.tz}{self.except_words}"
 
     def next_after(self, moment: datetime) -> datetime | None:
         """The first moment strictly later than the given one, or None when there is none."""
@@ -77,10 +83,15 @@ class Cron(AnyRule, frozen=True, tag="cron", dict=True):
 
     @cached_property
     def _runs(self) -> Runs:
-        return runs(self.expression, self.tz, makes_up=self.dst_gap == "run")
+        makes_up = self.dst_gap == "run"
+        if self.except_ is UNSET:
+            return runs(self.expression, self.tz, makes_up=makes_up)
+        usual = pattern(self.expression)
+        days = DaysExcept(usual.days, self.except_.known, self.except_.move)
+        return Runs(Pattern(usual.fields, days), self.tz, makes_up=makes_up)
 
 
-class Every(AnyRule, frozen=True, tag="every"):
+class Every(OnDays, frozen=True, tag="every", dict=True):
     """The moments `anchor + k * interval`, for every whole k: elapsed time, without drift.
 
     The anchor is only the phase, not the start of a schedule.
@@ -98,27 +109,55 @@ class Every(AnyRule, frozen=True, tag="every"):
         if self.interval % MILLISECOND:
             raise InvalidInput("interval", "give whole milliseconds")
         checked_moment("anchor", self.anchor)
+        self._check_except()
+
+    def _check_except(self) -> None:
+        if self.except_ is UNSET:
+            return
+        if self.except_.tz is not None:
+            checked_zone(self.except_.tz)
+        if self.except_.move != "skip":
+            raise InvalidInput("move", "an interval is left out on closed days; give skip")
+
+    @property
+    def zone_name(self) -> str | None:
+        """The zone of its business days, if it has any."""
+        return None if self.except_ is UNSET else self.except_.tz or "UTC"
 
     def describe(self) -> str:
         """Such as "every 90 seconds"."""
         text = f"every {descriptions.of_interval(self.interval)}"
-        return (
-            text if self.anchor == EPOCH else f"{text} from {descriptions.of_instant(self.anchor)}"
-        )
+        if self.anchor != EPOCH:
+            text += f" from {descriptions.of_instant(self.anchor)}"
+        zone = "" if self.zone_name is None else f", {self.zone_name}"
+        return f"{text}{zone}{self.except_words}"
 
     def count(self, after: datetime, until: datetime) -> int:
         """How many occurrences lie after the first moment and not after the second."""
+        if self._open is not None:
+            return self._open.count(after, until)
         low, high = since_epoch(after, "after"), since_epoch(until, "until")
         low = max(low, EARLIEST - EPOCH - timedelta.resolution)
         return max(0, self._index(min(high, LAST_MOMENT - EPOCH)) - self._index(low))
 
     def last(self, after: datetime, until: datetime) -> Occurrence | None:
         """The latest occurrence after the first moment and not after the second."""
+        if self._open is not None:
+            return self._open.last(after, until)
         if not self.count(after, until):
             return None
         return self._occurrence(self._index(min(since_epoch(until, "until"), LAST_MOMENT - EPOCH)))
 
+    @cached_property
+    def _open(self) -> OpenMoments | None:
+        if self.except_ is UNSET:
+            return None
+        plain = msgspec.structs.replace(self, except_=UNSET)
+        return OpenMoments(plain, self.except_.known, self.zone_name or "UTC")
+
     def _next(self, after: timedelta) -> Occurrence | None:
+        if self._open is not None:
+            return self._open.next(after)
         if after >= LATEST - EPOCH:
             return None
         return self._occurrence(self._index(max(after, -timedelta.resolution)) + 1)

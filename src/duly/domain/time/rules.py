@@ -1,18 +1,22 @@
 """The rules of schedules: their constructors, and their encoding for the store.
 
-`cron`, `every`, `at`, `yearly` and `any_of` check their input and name the wrong field. A stored
-rule that a newer version wrote is refused as unreadable.
+`cron`, `every`, `at`, `yearly`, `any_of` and `except_` check their input and name the wrong field.
+A stored rule that a newer version wrote is refused as unreadable.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, time, timedelta
+from typing import Any, TypeVar, cast
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from duly.domain.checks import LONGEST_WAIT, checked_moment
 from duly.domain.time import sentences
+from duly.domain.time.business_days import BusinessDays, Except, Move, decode_days
+from duly.domain.time.calendars import days_of
 from duly.domain.time.combinations import AnyOf
 from duly.domain.time.cron import normal
 from duly.domain.time.durations import duration
@@ -22,13 +26,17 @@ from duly.domain.time.recurrences import MILLISECOND, Cron, DstGap, Every
 from duly.domain.time.walltimes import At, Feb29, TimeOfDay, Yearly
 from duly.domain.time.zones import checked_zone
 from duly.errors import InvalidInput, UnreadableRule, quoted
+from duly.records.calendar import Calendar
 
 __all__ = [
     "AnyOf", "At", "Cron", "Every", "Occurrence", "Rule", "Yearly",
-    "any_of", "at", "cron", "decode_rule", "encode_rule", "every", "yearly",
+    "any_of", "at", "calendar_of", "cron", "decode_rule", "encode_rule", "every", "except_",
+    "parts_of", "with_days", "yearly",
 ]  # fmt: skip
 
 Rule = Cron | Every | At | Yearly | AnyOf
+Part = Cron | Every | At | Yearly
+Changed = TypeVar("Changed", bound=Cron | Every | At | Yearly | AnyOf)
 
 CLOCK_TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
 
@@ -98,6 +106,64 @@ def any_of(*rules: Cron | Every | AnyOf) -> AnyOf:
     )
 
 
+def except_(
+    rule: Changed, calendar: str | Calendar, move: Move = "skip", *, tz: str | None = None
+) -> Changed:
+    """The moments of a rule on the business days of a calendar, which is given by its name.
+
+    Moments on closed days are left out, or moved to the same time of the `next` or `previous`
+    business day; if two are then the same, one comes. `tz` is the zone of the days of an interval.
+    `preview` and `next_after` need the days: give the calendar as `app.calendars.get` returns it.
+    """
+    if not isinstance(rule, Rule):
+        raise InvalidInput("rule", f"{quoted(rule)} is no rule; make one with duly.cron")
+    if calendar_of(rule) is not None:
+        raise InvalidInput("rule", "it has a calendar already; give it once")
+    name = calendar.name if isinstance(calendar, Calendar) else calendar
+    days = days_of(calendar) if isinstance(calendar, Calendar) else UNSET
+    if isinstance(rule, AnyOf) and tz is None:
+        tz = rule.zone_name
+    parts = [_excepted(each, Except(name, move, days=days), tz) for each in parts_of(rule)]
+    return _combined(rule, parts)
+
+
+def _excepted(part: Part, given: Except, tz: str | None) -> Part:
+    if isinstance(part, Every):
+        given = msgspec.structs.replace(given, tz=tz)
+    elif tz is not None and tz != part.zone_name:
+        raise InvalidInput("tz", f"the rule has the zone {part.zone_name}; leave out tz")
+    return msgspec.structs.replace(part, except_=given)
+
+
+def parts_of(rule: Rule) -> tuple[Part, ...]:
+    """The rules of `any_of`, or the rule itself."""
+    return rule.rules if isinstance(rule, AnyOf) else (rule,)
+
+
+def calendar_of(rule: Rule) -> str | None:
+    """The name of the calendar of a rule; `any_of` has at most one."""
+    excepts = (each.except_ for each in parts_of(rule))
+    return next((each.calendar for each in excepts if each is not UNSET), None)
+
+
+def with_days(rule: Changed, days: BusinessDays | UnsetType) -> Changed:
+    """The rule with the days of its calendar, or without them."""
+    if calendar_of(rule) is None:
+        return rule
+    return _combined(rule, [_with_days(each, days) for each in parts_of(rule)])
+
+
+def _with_days(part: Part, days: BusinessDays | UnsetType) -> Part:
+    if part.except_ is UNSET:
+        return part
+    known = msgspec.structs.replace(part.except_, days=days)
+    return msgspec.structs.replace(part, except_=known)
+
+
+def _combined(rule: Changed, parts: list[Any]) -> Changed:
+    return cast(Changed, AnyOf(tuple(parts)) if isinstance(rule, AnyOf) else parts[0])
+
+
 def _interval(value: timedelta | float | str) -> timedelta:
     if isinstance(value, timedelta):
         return value
@@ -138,13 +204,21 @@ _decoder: msgspec.json.Decoder[Rule] = msgspec.json.Decoder(Rule)
 
 
 def encode_rule(rule: Rule) -> str:
-    """The rule as JSON for the store."""
-    return msgspec.json.encode(rule).decode()
+    """The rule as JSON for the store, without the days of its calendar."""
+    return msgspec.json.encode(with_days(rule, UNSET)).decode()
 
 
-def decode_rule(stored: str) -> Rule:
-    """The rule from stored JSON; UnreadableRule if this version does not know it or a field."""
+def decode_rule(stored: str, days: str | None = None) -> Rule:
+    """The rule from stored JSON, with the stored days of its calendar.
+
+    UnreadableRule if this version does not know it or a field, or if the days are missing.
+    """
     try:
-        return _decoder.decode(stored)
+        rule = _decoder.decode(stored)
+        if calendar_of(rule) is None:
+            return rule
+        if days is None:
+            raise UnreadableRule(stored, "its calendar is missing")
+        return with_days(rule, decode_days(days))
     except (msgspec.DecodeError, InvalidInput, ValueError) as error:
         raise UnreadableRule(stored, str(error)) from error

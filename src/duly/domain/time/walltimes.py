@@ -10,9 +10,12 @@ from calendar import isleap
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal, get_args
 
+from msgspec import UNSET
+
 from duly.domain.checks import checked_moment
 from duly.domain.time import descriptions
-from duly.domain.time.occurrences import AnyRule, Occurrence, instant_text, is_in_time
+from duly.domain.time.business_days import LONGEST_CLOSED, OnDays, moved_date
+from duly.domain.time.occurrences import Occurrence, instant_text, is_in_time
 from duly.domain.time.offsets import EPOCH
 from duly.domain.time.zones import checked_zone, zone
 from duly.errors import InvalidInput, quoted
@@ -24,7 +27,7 @@ FIRST_YEAR, LAST_YEAR = 1969, 9000
 """The local years that may contain an instant from 1970 up to 9000 in UTC."""
 
 
-class At(AnyRule, frozen=True, tag="at"):
+class At(OnDays, frozen=True, tag="at"):
     """One moment: an instant with an offset and no zone, or a wall time in a zone.
 
     Changes of zone data move a wall time, but never an instant.
@@ -42,8 +45,11 @@ class At(AnyRule, frozen=True, tag="at"):
                 f"{self.moment.isoformat()} is a time on a wall, but in which zone? Give tz, as in "
                 "tz='Europe/Oslo', or a moment with its offset",
             )
-        elif self._derived() is None:
+        elif self._derived(self.moment) is None:
             raise InvalidInput("moment", f"{self.moment.isoformat()} is not between 1970 and 9000")
+        self._refuse_zone()
+        if self.except_ is not UNSET and self.except_.move == "skip":
+            raise InvalidInput("move", "a single moment cannot be left out; give next or previous")
 
     def _check_instant(self) -> None:
         checked_moment("moment", self.moment)
@@ -51,6 +57,12 @@ class At(AnyRule, frozen=True, tag="at"):
             raise InvalidInput(
                 "tz",
                 f"{self.moment.isoformat()} has an offset of its own; leave out one of the two",
+            )
+        if self.except_ is not UNSET:
+            raise InvalidInput(
+                "calendar",
+                f"{self.moment.isoformat()} is an instant, which no calendar moves; give a wall "
+                "time and tz",
             )
 
     @property
@@ -62,29 +74,32 @@ class At(AnyRule, frozen=True, tag="at"):
         """Such as "once, on 15 November 2026 at 09:00, America/Vancouver"."""
         if self.tz is None:
             return f"once, on {descriptions.of_instant(self.occurrence().at)}"
-        return f"once, on {descriptions.of_moment(self.moment)}, {self.tz}"
+        return f"once, on {descriptions.of_moment(self.moment)}, {self.tz}{self.except_words}"
 
     def occurrence(self) -> Occurrence:
         """The only occurrence."""
         if self.tz is None:
             at = self.moment.astimezone(UTC)
             return Occurrence(instant_text(at), at)
-        derived = self._derived()
+        day = moved_date(self.moment.date(), self.except_) or self.moment.date()
+        moved = self._derived(datetime.combine(day, self.moment.time()))
+        # A move to before 1970 or after 8999 is not possible.
+        derived = moved or self._derived(self.moment)
         assert derived is not None, "it was there when the rule was made"
         return derived
 
-    def _derived(self) -> Occurrence | None:
+    def _derived(self, wall: datetime) -> Occurrence | None:
         assert self.tz is not None
-        if not FIRST_YEAR <= self.moment.year <= LAST_YEAR:
+        if not FIRST_YEAR <= wall.year <= LAST_YEAR:
             return None
-        return derive(self.moment, self.tz, identity=self.moment.isoformat())
+        return derive(wall, self.tz, identity=self.moment.isoformat())
 
     def _next(self, after: timedelta) -> Occurrence | None:
         found = self.occurrence()
         return found if found.at - EPOCH > after else None
 
 
-class Yearly(AnyRule, frozen=True, tag="yearly"):
+class Yearly(OnDays, frozen=True, tag="yearly"):
     """A day and a time of every year.
 
     `feb29` decides what happens to 29 February in other years. An occurrence is identified by its
@@ -110,6 +125,7 @@ class Yearly(AnyRule, frozen=True, tag="yearly"):
                 "feb29", f"{quoted(self.feb29)} is none of {', '.join(get_args(Feb29))}"
             )
         checked_zone(self.tz)
+        self._refuse_zone()
 
     @property
     def zone_name(self) -> str:
@@ -120,11 +136,13 @@ class Yearly(AnyRule, frozen=True, tag="yearly"):
         """Such as "on 29 February at 09:00 (28 February in other years), Asia/Kathmandu"."""
         day = descriptions.of_date(self.month, self.day)
         other = descriptions.of_leap_day(self.feb29) if self._is_leap_day else ""
-        return f"on {day} at {descriptions.of_time(self.time)}{other}, {self.tz}"
+        time = descriptions.of_time(self.time)
+        return f"on {day} at {time}{other}, {self.tz}{self.except_words}"
 
     def of_year(self, year: int) -> Occurrence | None:
         """The occurrence of a local year, if it has one."""
-        day = self._day_in(year) if FIRST_YEAR <= year <= LAST_YEAR else None
+        named = self._day_in(year) if FIRST_YEAR <= year <= LAST_YEAR else None
+        day = None if named is None else moved_date(named, self.except_)
         if day is None:
             return None
         return derive(datetime.combine(day, self.time), self.tz, identity=str(year))
@@ -140,7 +158,8 @@ class Yearly(AnyRule, frozen=True, tag="yearly"):
 
     def _next(self, after: timedelta) -> Occurrence | None:
         # Four days back: the local year may still be the old one when the next has begun in UTC.
-        year = max(1970 + (after.days - 4) * 400 // 146_097, FIRST_YEAR)
+        back = 4 if self.except_ is UNSET else 4 + LONGEST_CLOSED
+        year = max(1970 + (after.days - back) * 400 // 146_097, FIRST_YEAR)
         for each in range(year, LAST_YEAR + 1):
             found = self.of_year(each)
             if found is not None and found.at - EPOCH > after:
