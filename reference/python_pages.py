@@ -46,6 +46,7 @@ GIVEN = ("Delivery", "Handle", "Namespace")
 RESOURCES: dict[str, type] = {
     "deliveries": resources.Deliveries,
     "schedules": resources.Schedules,
+    "calendars": resources.Calendars,
     "endpoints": resources.Endpoints,
     "streams": resources.Streams,
     "dead_letters": resources.DeadLetters,

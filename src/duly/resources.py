@@ -18,6 +18,14 @@ from duly.domain.time.rules import Rule
 from duly.records.alert import Alert
 from duly.records.attempt import Attempt, HistoryEntry, Step
 from duly.records.audit_entry import AuditEntry
+from duly.records.calendar import (
+    DEFAULT_WEEKEND,
+    Calendar,
+    CalendarSummary,
+    ChangedCalendar,
+    Closed,
+    Weekday,
+)
 from duly.records.dead_letter import BulkProgress, DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import (
     Accepted,
@@ -44,6 +52,7 @@ from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import (
     DeclaredSchedule,
     OrphanedSchedule,
+    RuleExplanation,
     Schedule,
     ScheduleFilterKeywords,
     ScheduleKeywords,
@@ -133,8 +142,28 @@ class Schedules(Protocol):
     async def remove_orphans(self, names: Sequence[str] | None = None) -> Sequence[str]: ...
     async def trigger(self, name: str) -> str: ...
     async def preview(self, name: str, n: int = 5) -> Sequence[UpcomingRun]: ...
+    async def explain(self, rule: Rule, n: int = 5) -> RuleExplanation: ...
     async def count_backfill(self, name: str, start: datetime, end: datetime) -> int: ...
     def backfill(self, name: str, start: datetime, end: datetime) -> AsyncIterator[int]: ...
+
+
+class Calendars(Protocol):
+    """The closed days of rules, by name."""
+
+    async def set(
+        self,
+        name: str,
+        closed: Closed = (),
+        *,
+        weekend: Iterable[Weekday | str] = DEFAULT_WEEKEND,
+        version: int | None = None,
+    ) -> ChangedCalendar: ...
+    async def import_ics(
+        self, name: str, data: bytes | str, *, version: int | None = None
+    ) -> ChangedCalendar: ...
+    async def get(self, name: str) -> Calendar: ...
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[CalendarSummary]: ...
+    async def remove(self, name: str, *, version: int | None = None) -> Calendar | None: ...
 
 
 class Endpoints(Protocol):
@@ -335,6 +364,8 @@ class Resources(DeliveryMethods, Protocol):
     def deliveries(self) -> Deliveries: ...
     @property
     def schedules(self) -> Schedules: ...
+    @property
+    def calendars(self) -> Calendars: ...
     @property
     def endpoints(self) -> Endpoints: ...
     @property

@@ -8,6 +8,7 @@ from typing import Self
 
 from duly.client.access import Alerts, Audit, Keys, Workers
 from duly.client.bulk import Moving
+from duly.client.calendars import Calendars
 from duly.client.dead_letters import DeadLetters
 from duly.client.deliveries import Deliveries
 from duly.client.endpoints import Endpoints
@@ -69,6 +70,7 @@ class Client:
         self.deliver, self.deliver_many = intake.deliver, intake.deliver_many
         self.stats = Stats(requester)
         self.schedules = Schedules(requester, moving)
+        self.calendars = Calendars(requester)
         self.streams = Streams(requester)
         self.dead_letters = DeadLetters(requester, moving)
         self.recovery = Recovery(requester)

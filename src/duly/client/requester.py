@@ -26,6 +26,7 @@ LONGEST_EXCHANGE_SECONDS = 600.0
 """For one whole answer; a page of large payloads over a slow network takes minutes."""
 PAGE = 200
 EVENTS = "text/event-stream"
+JSON = "application/json"
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
@@ -65,10 +66,15 @@ class Requester:
         return await self._value(kind, request, safe=once or safe)
 
     async def put(
-        self, kind: type[Value], *path: str, body: Mapping[str, Any], version: int | None = None
+        self,
+        kind: type[Value],
+        *path: str,
+        body: Mapping[str, Any] | bytes,
+        version: int | None = None,
+        media: str = JSON,
     ) -> Value:
         """Create or replace something, if it is at that `version`; 0 if it does not exist yet."""
-        request = _at_version(self._request("PUT", path, {}, body), version)
+        request = _at_version(self._request("PUT", path, {}, body, media), version)
         return await self._value(kind, request, safe=version is None)
 
     async def patch(
@@ -119,12 +125,13 @@ class Requester:
         path: tuple[str, ...],
         query: Mapping[str, Any],
         body: Mapping[str, Any] | bytes | None = None,
+        media: str = JSON,
     ) -> Request:
-        headers = {"accept": "application/json", "user-agent": f"duly/{__version__}"}
+        headers = {"accept": JSON, "user-agent": f"duly/{__version__}"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
         if body is not None:
-            headers["content-type"] = "application/json"
+            headers["content-type"] = media
         encoded = urlencode({name: _text(each) for name, each in query.items() if each is not None})
         place = "/".join(("/v1", *(quote(part, safe="") for part in path)))
         return Request(

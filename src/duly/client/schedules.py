@@ -24,6 +24,7 @@ from duly.records.schedule import (
     DeclaredSchedule,
     OrphanedSchedule,
     RemovedOrphans,
+    RuleExplanation,
     Schedule,
     ScheduleFilterKeywords,
     ScheduleKeywords,
@@ -165,6 +166,12 @@ class Schedules:
         """The next moments of a schedule; of a paused one, as if it were resumed now."""
         place = ("schedules", _checked(name), "preview")
         return await self._requester.get(list[UpcomingRun], *place, n=n)
+
+    async def explain(self, rule: Rule, n: int = 5) -> RuleExplanation:
+        """What a rule means, what clock changes do to it, and its next moments."""
+        body = {"rule": spec_of(rule), "n": n}
+        place = ("schedules", "explain")
+        return await self._requester.post(RuleExplanation, *place, body=body, safe=True)
 
     async def count_backfill(self, name: str, start: datetime, end: datetime) -> int:
         """How many occurrences a backfill would check."""

@@ -1,6 +1,7 @@
 """The interfaces of store, transport, clock and randomness: Protocols and values, no logic."""
 
 from duly.ports.analytics import Analytics, AnalyticsFailure
+from duly.ports.calendars import Calendars
 from duly.ports.dead_letters import (
     BY_OPERATOR,
     BulkCursor,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
 
+from duly.domain.schedules.calendars import StoredCalendar
 from duly.domain.schedules.origin import Origin
 from duly.domain.schedules.planning import Plan, Planned
 from duly.domain.schedules.revisions import Revision, Unclaimed
@@ -67,12 +68,14 @@ class Schedules(Protocol):
         transaction: Transaction | None = None,
         *,
         origin: Callable[[Origin | None], Origin | None] | None = None,
+        calendars: Collection[StoredCalendar] = (),
     ) -> tuple[StoredSchedule | None, Revision | None]:
         """Change one schedule as `decide` returns; returns the new version.
 
         `decide` gets the schedule, the present moment, and its unclaimed deliveries. Atomic, by
         itself or in the given transaction: the row is locked while `decide` runs, and its delivery
-        is changed with it. `origin` returns where code declares it from then on.
+        is changed with it. `origin` returns where code declares it from then on. CalendarChanged if
+        one of the `calendars`, with whose days it decides, is another by now.
         """
 
     async def create_all(
@@ -80,8 +83,13 @@ class Schedules(Protocol):
         decide: Callable[[datetime], Sequence[tuple[str, Revision]]],
         actor: str,
         transaction: Transaction | None = None,
+        *,
+        calendars: Collection[StoredCalendar] = (),
     ) -> None:
-        """Create many schedules, all or none; Conflict if one of the names exists."""
+        """Create many schedules, all or none; Conflict if one of the names exists.
+
+        CalendarChanged if one of the `calendars` is another by now.
+        """
 
     async def unfinished(self, name: str, transaction: Transaction | None = None) -> list[str]:
         """The unfinished ones of its latest occurrences, without the next one."""

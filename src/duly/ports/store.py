@@ -13,6 +13,7 @@ import msgspec
 from duly.domain.deliveries.delivery import Claimed, Lane, PreparedDelivery
 from duly.domain.deliveries.outcomes import Settlement
 from duly.errors import Conflict
+from duly.ports.calendars import Calendars
 from duly.ports.dead_letters import DeadLetters
 from duly.ports.declarations import Declarations
 from duly.ports.endpoints import Addresses, Endpoints, Gates
@@ -285,6 +286,8 @@ class Store(Protocol):
     def schedules(self) -> Schedules: ...
     @property
     def declarations(self) -> Declarations: ...
+    @property
+    def calendars(self) -> Calendars: ...
     @property
     def plans(self) -> Plans: ...
     @property

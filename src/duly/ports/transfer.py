@@ -9,7 +9,13 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from duly.domain.endpoints.endpoint import StoredEndpoint
-from duly.domain.transfer.entries import DeliveryEntry, PolicyEntry, ScheduleEntry, StreamEntry
+from duly.domain.transfer.entries import (
+    CalendarEntry,
+    DeliveryEntry,
+    PolicyEntry,
+    ScheduleEntry,
+    StreamEntry,
+)
 from duly.errors import Conflict
 
 
@@ -35,6 +41,9 @@ class ExportSnapshot(Protocol):
 
     def policies(self) -> AsyncIterator[PolicyEntry]:
         """Recovery policies, sorted by reason and target."""
+
+    def calendars(self) -> AsyncIterator[CalendarEntry]:
+        """Calendars, sorted by name."""
 
     def schedules(self) -> AsyncIterator[ScheduleEntry]:
         """Schedules, sorted by name; UnreadableRule if a newer version wrote one."""

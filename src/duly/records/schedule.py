@@ -50,7 +50,7 @@ class ScheduleState(StrEnum):
 class RuleSpec(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A rule: exactly one of cron, every, at, yearly and any_of, and its details."""
+    """A rule: exactly one of cron, every, at, yearly and any_of, its details, and a calendar."""
 
     cron: (
         Annotated[str, Meta(description="as in 0 9 * * MON, every weekday at 9am or @daily")] | None
@@ -64,6 +64,13 @@ class RuleSpec(
     feb29: Annotated[str, Meta(description="feb28, mar1 or skip")] | None = None
     anchor: Annotated[str, Meta(description="a moment that every counts from")] | None = None
     any_of: Annotated[list[RuleSpec], Meta(description="rules of cron and every")] | None = None
+    calendar: (
+        Annotated[str, Meta(description="the calendar whose closed days it leaves out")] | None
+    ) = None
+    move: (
+        Annotated[str, Meta(description="closed days: skip, or to the next or previous open one")]
+        | None
+    ) = None
 
     @property
     def zone(self) -> str | None:
@@ -238,12 +245,28 @@ class RemovedOrphans(msgspec.Struct, frozen=True):
     removed: list[str]
 
 
+class LeftOut(msgspec.Struct, frozen=True):
+    """The first moment of a day that a calendar closes, and why; `more` others are on that day."""
+
+    at: datetime
+    local: datetime
+    reason: str
+    more: int = 0
+
+
 class UpcomingRun(msgspec.Struct, frozen=True):
-    """One moment of a rule, also as local time; `shifted` if the clock skips the named time."""
+    """One moment of a rule, also as local time; `shifted` if the clock skips the named time.
+
+    A calendar may have moved it from a closed day (`moved_from`, local, and the `reason`), and
+    left out moments before it.
+    """
 
     at: datetime
     local: datetime
     shifted: bool = False
+    moved_from: datetime | None = None
+    reason: str | None = None
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class RuleExplanation(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,6 +32,7 @@ from duly.services.endpoints import Endpoints, Vault
 from duly.services.monitoring.alerts import Alerts
 from duly.services.monitoring.monitoring import Monitoring
 from duly.services.recovery import Recovery
+from duly.services.schedules.calendars import Calendars
 from duly.services.schedules.program import Program
 from duly.services.schedules.schedules import Declaration, Schedules
 from duly.services.streams import Streams
@@ -104,6 +105,7 @@ class Namespace:
         self.schedules = Schedules(
             store, clock, chance, intake.check, limit, name, intake.addressed, program
         )
+        self.calendars = Calendars(store, clock, chance, name)
         self.dead_letters = DeadLetters(store, clock, shared.plan, limit, name)
         self.recovery = Recovery(store, shared.plan, shared.settings.recovery_policies, name)
         self.endpoints = Endpoints(

@@ -47,6 +47,7 @@ from duly.stores.postgres.pool import OnShort
 from duly.stores.recovery.generations import Generations
 from duly.stores.recovery.recovery import Recovery
 from duly.stores.recovery.sweeps import Sweeps
+from duly.stores.schedules.calendars import Calendars
 from duly.stores.schedules.declarations import Declarations
 from duly.stores.schedules.plans import Plans
 from duly.stores.schedules.schedules import Schedules
@@ -108,6 +109,7 @@ class SqlStore:
         self.generations = Generations(database, namespace, sweeps)
         self.schedules = Schedules(database, namespace, self.targets, wakeups.hint, addresses)
         self.declarations = Declarations(database, namespace, self.schedules)
+        self.calendars = Calendars(database, namespace, self.schedules)
         self.plans = Plans(database, namespace)
         self.gates = Gates(database)
         self.streams = Streams(database, namespace)

@@ -12,6 +12,7 @@ from duly.records.delivery import Accepted
 from duly.resources import (
     Alerts,
     Audit,
+    Calendars,
     DeadLetters,
     Deliveries,
     Endpoints,
@@ -61,10 +62,21 @@ class SyncSchedules(Blocking):
     remove_orphans = blocking(Schedules.remove_orphans)
     trigger = blocking(Schedules.trigger)
     preview = blocking(Schedules.preview)
+    explain = blocking(Schedules.explain)
     count_backfill = blocking(Schedules.count_backfill)
     backfill = blocking_iterator(Schedules.backfill)
     pause_all = blocking_iterator(Schedules.pause_all)
     resume_all = blocking_iterator(Schedules.resume_all)
+
+
+class SyncCalendars(Blocking):
+    """The closed days of rules, by name."""
+
+    set = blocking(Calendars.set)
+    import_ics = blocking(Calendars.import_ics)
+    get = blocking(Calendars.get)
+    list = blocking(Calendars.list)
+    remove = blocking(Calendars.remove)
 
 
 class SyncEndpoints(Blocking):
@@ -180,6 +192,7 @@ class SyncResources(Blocking):
         super().__init__(wrapped, home, path)
         self.deliveries = SyncDeliveries(wrapped.deliveries, home, f"{path}.deliveries")
         self.schedules = SyncSchedules(wrapped.schedules, home, f"{path}.schedules")
+        self.calendars = SyncCalendars(wrapped.calendars, home, f"{path}.calendars")
         self.endpoints = SyncEndpoints(wrapped.endpoints, home, f"{path}.endpoints")
         self.streams = SyncStreams(wrapped.streams, home, f"{path}.streams")
         self.dead_letters = SyncDeadLetters(wrapped.dead_letters, home, f"{path}.dead_letters")

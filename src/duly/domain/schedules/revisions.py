@@ -6,11 +6,14 @@ delivered as it was, and the change applies from the next one on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from itertools import dropwhile
 
 import msgspec
 
 from duly.domain.checks import EARLIEST
+from duly.domain.schedules.calendars import check_moments, has_come, only_days_differ
 from duly.domain.schedules.planning import INSTANT, Drop, NewId, Plan, Planned, Planning, following
 from duly.domain.schedules.schedule import (
     Contents,
@@ -23,8 +26,10 @@ from duly.domain.schedules.schedule import (
     zone_mark,
 )
 from duly.domain.schedules.years import Edit
+from duly.domain.time.business_days import BusinessDays
 from duly.domain.time.occurrences import Occurrence
-from duly.domain.time.rules import At, Yearly
+from duly.domain.time.rules import At, Yearly, with_days
+from duly.errors import InvalidInput
 
 
 class Unclaimed(msgspec.Struct, frozen=True):
@@ -91,6 +96,36 @@ def change(
     )
 
 
+def recompute(
+    schedule: StoredSchedule, days: BusinessDays, now: datetime, new_id: NewId
+) -> Callable[[Unclaimed], Revision] | None:
+    """How a schedule changes with the days of its calendar; None if its next occurrence stays.
+
+    One that is due already stays as it is, and the planner goes on from there. InvalidInput if the
+    days leave nothing of the rule.
+    """
+    rule, old = with_days(schedule.timing.rule, days), schedule.progress
+    timing = msgspec.structs.replace(schedule.timing, rule=rule)
+    try:
+        check_moments(rule, now)
+    except InvalidInput as error:
+        raise InvalidInput("closed", f"schedule {schedule.name!r}: {error.problem}") from error
+    if schedule.paused_at is not None or old.made_at is None or old.made_at <= now:
+        return None
+    found = _replacement(schedule, timing, now)
+    if found is not None and (found.identity, found.at) == (old.made, old.made_at):
+        return None
+    return lambda unclaimed: change(
+        schedule,
+        timing,
+        schedule.contents,
+        now,
+        new_id,
+        untouched=unclaimed.next,
+        late=unclaimed.late,
+    )
+
+
 def _decided_until_now(schedule: StoredSchedule, now: datetime) -> StoredSchedule:
     """The schedule as decided until now if it has not started: nothing was due so far."""
     old, starts_at = schedule.progress, schedule.timing.starts_at
@@ -137,7 +172,10 @@ def _replacement(
         found = next(following(rule, old.fired, EARLIEST - INSTANT), None)
     else:
         after = old.fired_at if rule == schedule.timing.rule else max(now, old.fired_at)
-        found = next(following(rule, old.fired, after), None)
+        coming = following(rule, old.fired, after)
+        if only_days_differ(rule, was := schedule.timing.rule):
+            coming = dropwhile(lambda each: has_come(rule, was, each, now), coming)
+        found = next(coming, None)
     if found is None or timing.starts_at is None or found.at >= timing.starts_at:
         return found
     return next(following(rule, old.fired, timing.starts_at - INSTANT), None)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, assert_never
 
 import msgspec
+from msgspec import UNSET
 
 from duly.domain.time import rules
 from duly.domain.time.combinations import MOST_RULES
@@ -63,6 +64,17 @@ def rule_of(spec: RuleSpec, mark: str = "") -> Rule:
     """
     named = msgspec.structs.asdict(spec)
     given = {name: value for name, value in named.items() if value is not None}
+    calendar, move = given.pop("calendar", None), given.pop("move", None)
+    if calendar is None:
+        if move is not None:
+            raise InvalidInput("move", f"it says nothing without {mark}calendar; leave it out")
+        return _plain_rule(given, mark)
+    # The zone of the days of an interval, which has none itself.
+    tz = given.pop("tz", None) if "every" in given else given.get("tz")
+    return rules.except_(_plain_rule(given, mark), calendar, move or "skip", tz=tz)
+
+
+def _plain_rule(given: dict[str, Any], mark: str) -> Rule:
     kinds = [name for name in RULES if name in given]
     if len(kinds) != 1:
         names = [f"{mark}{name}" for name in RULES if not (mark and name == "any_of")]
@@ -76,6 +88,31 @@ def rule_of(spec: RuleSpec, mark: str = "") -> Rule:
 
 def spec_of(rule: Rule) -> RuleSpec:
     """The spec from which `rule_of` makes the same rule."""
+    if isinstance(rule, AnyOf):
+        return _spec_of_several([spec_of(each) for each in rule.rules])
+    spec = _plain_spec(rule)
+    if rule.except_ is UNSET:
+        return spec
+    given = rule.except_
+    return msgspec.structs.replace(
+        spec, calendar=given.calendar, move=given.move, tz=spec.tz or given.tz
+    )
+
+
+def _spec_of_several(parts: list[RuleSpec]) -> RuleSpec:
+    """The spec of `any_of`, with the calendar of its parts if they all have it."""
+    calendar, move = parts[0].calendar, parts[0].move
+    is_common = all((each.calendar, each.move) == (calendar, move) for each in parts)
+    if calendar is None or not is_common or not any(each.cron for each in parts):
+        return RuleSpec(any_of=parts)
+    plain = [
+        msgspec.structs.replace(each, calendar=None, move=None, tz=each.tz if each.cron else None)
+        for each in parts
+    ]
+    return RuleSpec(any_of=plain, calendar=calendar, move=move)
+
+
+def _plain_spec(rule: Cron | Every | At | Yearly) -> RuleSpec:
     match rule:
         case Cron():
             return RuleSpec(cron=rule.expression, tz=rule.tz, dst_gap=rule.dst_gap)
@@ -87,8 +124,6 @@ def spec_of(rule: Rule) -> RuleSpec:
         case Yearly():
             day, time = f"{rule.month}-{rule.day}", rule.time.isoformat()
             return RuleSpec(yearly=day, time=time, tz=rule.tz, feb29=rule.feb29)
-        case AnyOf():
-            return RuleSpec(any_of=[spec_of(each) for each in rule.rules])
         case _:
             assert_never(rule)
 

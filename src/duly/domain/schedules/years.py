@@ -7,6 +7,7 @@ A local year is done when its occurrence is claimed. Until then an edit moves it
 | is in the future                     | it is the next one                                      |
 | is past, and the year was due        | it stays due, however late: an outage missed it         |
 | is past, but on the present day      | it is due now                                           |
+| is past, by an edit of the calendar  | it is due now: only the business day is another         |
 | is past, and on another day          | it is passed over: a birthday greeting on another day   |
 |                                      | would be wrong. Reversing the edit makes it the next    |
 |                                      | one again, until a later year is due                    |
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
+from msgspec import UNSET
 
 from duly.domain.schedules.planning import Drop, NewId, Plan, Planned
 from duly.domain.schedules.schedule import (
@@ -56,6 +58,7 @@ class Edit:
         self._old_progress = schedule.progress
         self._old_timing, self._old_rule = schedule.timing, schedule.timing.rule
         self._timing, self._rule = timing, timing.rule
+        self._has_same_days = _without_calendar(timing.rule) == _without_calendar(self._old_rule)
         self._now = now
         self._pending = self._unclaimed(untouched, late)
         self._done = self._last_done(untouched)
@@ -117,7 +120,8 @@ class Edit:
             return True
         # A moment before the schedule was created or resumed was not missed.
         is_open = year in self._pending or found.at > self._old_progress.fired_at
-        return is_open and self._is_today(found.at)
+        is_same_day = year in self._pending and self._has_same_days
+        return is_same_day or (is_open and self._is_today(found.at))
 
     def _is_restored(self, year: int, found: Occurrence) -> bool:
         """Whether the edit reverses one that passed over this year, and no later year was due."""
@@ -197,3 +201,7 @@ class Edit:
         moved = open_years - {int(each.identity) for each in due}
         found = (self._fell_due(year) for year in sorted(moved))
         return next((each for each in found if each is not None), self._old_progress.missed_at)
+
+
+def _without_calendar(rule: Yearly) -> Yearly:
+    return msgspec.structs.replace(rule, except_=UNSET)

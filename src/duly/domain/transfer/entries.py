@@ -10,10 +10,12 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules.schedule import Occasion, ScheduleProgress, StoredSchedule
-from duly.domain.time.rules import Rule
+from duly.domain.time.business_days import BusinessDays
+from duly.domain.time.rules import Rule, with_days
 from duly.errors import InvalidInput
 from duly.records.attempt import Step
 from duly.records.delivery import DEFAULT_PRIORITY
@@ -88,6 +90,13 @@ class StreamEntry(Entry, tag="stream", frozen=True, kw_only=True):
     block_for: float | None = None
     paused_at: Moment | None = None
     reason: str | None = None
+
+
+class CalendarEntry(Entry, tag="calendar", frozen=True, kw_only=True):
+    """A calendar with its closed days."""
+
+    name: str
+    days: BusinessDays
 
 
 class ScheduleEntry(Entry, tag="schedule", frozen=True, kw_only=True):
@@ -198,12 +207,13 @@ class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
     history: tuple[Past, ...] = ()
 
 
-Thing = EndpointEntry | StreamEntry | PolicyEntry | ScheduleEntry | DeliveryEntry
+Thing = EndpointEntry | StreamEntry | PolicyEntry | CalendarEntry | ScheduleEntry | DeliveryEntry
 Sent = TypeVar("Sent", ScheduleEntry, DeliveryEntry)
 KINDS: dict[type[Thing], str] = {
     EndpointEntry: "endpoints",
     StreamEntry: "streams",
     PolicyEntry: "policies",
+    CalendarEntry: "calendars",
     ScheduleEntry: "schedules",
     DeliveryEntry: "deliveries",
 }
@@ -289,6 +299,8 @@ def one_line(stored: str | None) -> msgspec.Raw:
 def schedule_entry(schedule: StoredSchedule, retry: RetryPlan | None) -> ScheduleEntry:
     """The entry of a schedule."""
     timing, contents = schedule.timing, schedule.contents
+    # The days of its calendar are an entry of their own.
+    timing = msgspec.structs.replace(timing, rule=with_days(timing.rule, UNSET))
     return ScheduleEntry(
         **msgspec.structs.asdict(timing),
         name=schedule.name,

@@ -26,6 +26,7 @@ from duly.domain.schedules.revisions import Revision
 from duly.domain.schedules.schedule import ScheduleProgress
 from duly.domain.streams.policy import checked_stream, checked_stream_options
 from duly.domain.transfer.entries import (
+    CalendarEntry,
     DeliveryEntry,
     EndpointEntry,
     PolicyEntry,
@@ -58,6 +59,8 @@ def check(thing: Thing, payload_limit: int) -> None:
             _check_texts(thing, ("reason",))
         case PolicyEntry():
             policy_of(thing)
+        case CalendarEntry():
+            checks.checked_name("name", thing.name)
         case ScheduleEntry():
             revision_of(thing, payload_limit)
         case DeliveryEntry():

@@ -12,13 +12,13 @@ from duly.domain.endpoints.endpoint import endpoint, endpoint_name
 from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules import options as schedule_options
 from duly.domain.schedules import revisions
+from duly.domain.schedules.calendars import StoredCalendar, check_moments
 from duly.domain.schedules.options import checked_options, options_of
 from duly.domain.schedules.origin import Origin, after_takeover
-from duly.domain.schedules.planning import INSTANT, Planned
+from duly.domain.schedules.planning import Planned
 from duly.domain.schedules.record import record_of
 from duly.domain.schedules.revisions import Revision, Unclaimed
 from duly.domain.schedules.schedule import Contents, ScheduleTiming, StoredSchedule, no_schedule
-from duly.domain.schedules.upcoming import upcoming_runs
 from duly.domain.time.occurrences import Occurrence
 from duly.domain.time.rules import Rule
 from duly.errors import NOT_YET, Outdated
@@ -29,13 +29,14 @@ from duly.records.schedule import (
     ScheduleFilterKeywords,
     ScheduleKeywords,
     ScheduleSummary,
-    UpcomingRun,
 )
 from duly.records.target import Target
 from duly.services.schedules.backfill import Backfills, extra_run
 from duly.services.schedules.bulk import BulkPauses
+from duly.services.schedules.calendars import Timings, with_calendars
 from duly.services.schedules.listing import checked_filter, listed
 from duly.services.schedules.orphans import Orphans
+from duly.services.schedules.previews import Previews
 from duly.services.schedules.program import Program
 
 Check = Callable[[Collection[str]], Awaitable[object]]
@@ -84,6 +85,8 @@ class Schedules:
         self.actor = actor
         backfills = Backfills(store, chance, actor)
         self.backfill, self.count_backfill = backfills.run, backfills.count
+        previews = Previews(store, clock)
+        self.preview, self.explain = previews.preview, previews.explain
         orphans = Orphans(store, actor)
         self.orphans, self.remove_orphans = orphans.list, orphans.remove
         bulk = BulkPauses(store, self.pause, self.resume)
@@ -135,12 +138,30 @@ class Schedules:
     ) -> DeclaredSchedule:
         name, timing, contents = wanted
         await self._check([contents.target])
+        return await with_calendars(
+            self._store,
+            [timing],
+            lambda timings, calendars: self._declared_on(
+                (name, timings[0], contents), version, connection, origin, calendars
+            ),
+        )
+
+    async def _declared_on(
+        self,
+        wanted: Wanted,
+        version: int | None,
+        connection: Any,
+        origin: DecideOrigin | None,
+        calendars: Sequence[StoredCalendar],
+    ) -> DeclaredSchedule:
+        name, timing, contents = wanted
 
         def decide(
             was: StoredSchedule | None, now: datetime, unclaimed: Unclaimed
         ) -> Revision | None:
             new_id = self._chance.delivery_id
             _check_version(was, name, version)
+            check_moments(timing.rule, now)
             if was is None:
                 return revisions.create(name, timing, contents, now, new_id)
             if (was.timing, was.contents) == (timing, contents):
@@ -155,7 +176,7 @@ class Schedules:
                 late=unclaimed.late,
             )
 
-        schedule, revision = await self._revised(name, decide, connection, origin)
+        schedule, revision = await self._revised(name, decide, connection, origin, calendars)
         if revision is None:
             return record_of(schedule, DeclaredSchedule, change="unchanged")
         moved = tuple(each.id for each in revision.plan.move)
@@ -187,12 +208,21 @@ class Schedules:
             return
         await self._check({contents.target for _, _, contents in new})
 
-        def decide(now: datetime) -> list[tuple[str, Revision]]:
-            new_id = self._chance.delivery_id
-            return [(each[0], revisions.create(*each, now, new_id)) for each in new]
-
         transaction = None if connection is None else await transaction_of(connection)
-        await self._store.schedules.create_all(decide, self.actor, transaction)
+
+        async def create(timings: Timings, calendars: Sequence[StoredCalendar]) -> None:
+            def decide(now: datetime) -> list[tuple[str, Revision]]:
+                new_id, found = self._chance.delivery_id, []
+                for (name, _, contents), timing in zip(new, timings, strict=True):
+                    check_moments(timing.rule, now)
+                    found.append((name, revisions.create(name, timing, contents, now, new_id)))
+                return found
+
+            await self._store.schedules.create_all(
+                decide, self.actor, transaction, calendars=calendars
+            )
+
+        await with_calendars(self._store, [timing for _, timing, _ in new], create)
         if connection is None:
             self._store.wakeups.hint()
 
@@ -277,19 +307,6 @@ class Schedules:
         self._store.wakeups.hint()
         return id
 
-    async def preview(self, name: str, n: int = 5) -> Sequence[UpcomingRun]:
-        """The next moments of a schedule; of a paused one, as if it were resumed now."""
-        schedule = await self._stored(name)
-        timing, progress = schedule.timing, schedule.progress
-        now, _ = await self._store.plans.clock()
-        begins = progress.made_at or timing.starts_at or now
-        found = timing.rule.preview(n, after=max(now, begins - INSTANT))
-        if timing.ends_at is not None:
-            found = [each for each in found if each <= timing.ends_at]
-        if timing.max_runs is not None:
-            found = found[: max(0, timing.max_runs - schedule.runs)]
-        return upcoming_runs(timing.rule, found)
-
     async def _stored(self, name: str) -> StoredSchedule:
         return await self._store.schedules.get(checks.checked_text("name", name))
 
@@ -308,7 +325,7 @@ class Schedules:
             return decide(was, now, unclaimed)
 
         return record_of(
-            (await self._revised(name, decide_known, connection, None, **detail))[0], Schedule
+            (await self._revised(name, decide_known, connection, **detail))[0], Schedule
         )
 
     async def _revised(
@@ -317,6 +334,7 @@ class Schedules:
         decide: Callable[[StoredSchedule | None, datetime, Unclaimed], Revision | None],
         connection: Any = None,
         origin: DecideOrigin | None = None,
+        calendars: Sequence[StoredCalendar] = (),
         **detail: Any,
     ) -> tuple[StoredSchedule, Revision | None]:
         transaction = None if connection is None else await transaction_of(connection)
@@ -327,6 +345,7 @@ class Schedules:
             detail or None,
             transaction,
             origin=origin,
+            calendars=calendars,
         )
         assert schedule is not None
         if transaction is not None:

@@ -14,6 +14,7 @@ from duly.domain.endpoints.sealed_headers import opened_headers, readable_header
 from duly.domain.transfer import entries
 from duly.domain.transfer.entries import (
     KINDS,
+    CalendarEntry,
     Ending,
     EndpointEntry,
     Heading,
@@ -97,6 +98,8 @@ class Exporting:
             yield stream
         async for policy in snapshot.policies():
             yield policy
+        async for calendar in snapshot.calendars():
+            yield calendar
         async for schedule in snapshot.schedules():
             yield _require_open(schedule) if with_secrets else entries.without_credentials(schedule)
         async for delivery in snapshot.deliveries(everything=everything):
@@ -149,5 +152,6 @@ def _require_open(entry: entries.Sent) -> entries.Sent:
 
 
 def _summary(thing: Thing) -> ExportSummary:
-    missing = () if isinstance(thing, StreamEntry | PolicyEntry) else thing.missing
+    nothing = StreamEntry | PolicyEntry | CalendarEntry
+    missing = () if isinstance(thing, nothing) else thing.missing
     return ExportSummary(entries.encode(thing), KINDS[type(thing)], entries.name_of(thing), missing)

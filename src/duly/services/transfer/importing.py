@@ -14,13 +14,16 @@ import msgspec
 
 from duly.domain.endpoints.endpoint import Sealed, StoredEndpoint
 from duly.domain.endpoints.sealed_headers import sealed_headers
+from duly.domain.schedules.calendars import StoredCalendar
 from duly.domain.schedules.revisions import Revision
 from duly.domain.streams import operations
 from duly.domain.streams.operations import Intervention
 from duly.domain.streams.stream import StreamRow
+from duly.domain.time.rules import calendar_of
 from duly.domain.transfer import import_checks
 from duly.domain.transfer.entries import (
     KINDS,
+    CalendarEntry,
     DeliveryEntry,
     EndpointEntry,
     PolicyEntry,
@@ -34,6 +37,7 @@ from duly.errors import Conflict, NotFound
 from duly.ports import ImportResult, Store
 from duly.records.endpoint import EndpointState
 from duly.services.interruption import ended
+from duly.services.schedules.calendars import Timings, with_calendars
 
 
 class Vault(Protocol):
@@ -141,11 +145,29 @@ class Importing:
             return await self._store.transfer.deliver(deliveries, skip=options.skip_bad)
         known = await self._known(things)
         new = {name_of(each): each for each in things if name_of(each) not in known}
-        if new and not options.dry_run:
-            await self._create(list(new.values()))
+        # In a dry run the calendars of the file are not there yet.
+        refused = {} if options.dry_run else await self._refused(new.values())
+        kept = [each for name, each in new.items() if name not in refused]
+        if kept and not options.dry_run and (options.skip_bad or not refused):
+            await self._create(kept)
         return [
-            ImportResult.KNOWN if name_of(each) in known else ImportResult.NEW for each in things
+            refused.get(name) or (ImportResult.KNOWN if name in known else ImportResult.NEW)
+            for name in map(name_of, things)
         ]
+
+    async def _refused(self, things: Iterable[Thing]) -> dict[str, Conflict]:
+        """The schedules, by name, whose calendar is neither in the file nor in the store."""
+        named = {
+            each.name: calendar
+            for each in things
+            if isinstance(each, ScheduleEntry) and (calendar := calendar_of(each.rule)) is not None
+        }
+        missing = {each for each in {*named.values()} if not await self._is_calendar(each)}
+        return {
+            name: Conflict(f"schedule {name!r} needs the calendar {calendar!r}; set it first")
+            for name, calendar in named.items()
+            if calendar in missing
+        }
 
     async def _known(self, things: Sequence[Thing]) -> set[str]:
         names = [name_of(each) for each in things]
@@ -156,7 +178,15 @@ class Importing:
         if isinstance(things[0], PolicyEntry):
             stored = await self._store.recovery.policies()
             return {f"{each.reason} {each.target or ''}" for each in stored}
-        return {name for name in names if await self._is_stream(name)}
+        exists = self._is_calendar if isinstance(things[0], CalendarEntry) else self._is_stream
+        return {name for name in names if await exists(name)}
+
+    async def _is_calendar(self, name: str) -> bool:
+        try:
+            await self._store.calendars.get(name)
+        except NotFound:
+            return False
+        return True
 
     async def _is_stream(self, name: str) -> bool:
         try:
@@ -177,16 +207,35 @@ class Importing:
                 await self._store.recovery.set_policy(policy, self.actor)
             elif isinstance(each, StreamEntry):
                 await self._configure(each)
+            elif isinstance(each, CalendarEntry):
+                await self._set(each)
 
     async def _schedule(self, entries: Sequence[ScheduleEntry]) -> None:
         new = [
             (each.name, import_checks.revision_of(each, self._payload_limit)) for each in entries
         ]
 
-        def decide(now: datetime) -> list[tuple[str, Revision]]:  # noqa: ARG001
-            return new
+        async def create(timings: Timings, calendars: Sequence[StoredCalendar]) -> None:
+            known = [
+                (name, msgspec.structs.replace(revision, timing=timing))
+                for (name, revision), timing in zip(new, timings, strict=True)
+            ]
 
-        await self._store.schedules.create_all(decide, self.actor)
+            def decide(now: datetime) -> list[tuple[str, Revision]]:  # noqa: ARG001
+                return known
+
+            await self._store.schedules.create_all(decide, self.actor, calendars=calendars)
+
+        await with_calendars(self._store, [revision.timing for _, revision in new], create)
+
+    async def _set(self, entry: CalendarEntry) -> None:
+        """Create a calendar; nothing uses it yet."""
+        await self._store.calendars.set(
+            entry.name,
+            lambda was: entry.days if was is None else was.days,
+            lambda *_: None,
+            self.actor,
+        )
 
     async def _configure(self, entry: StreamEntry) -> None:
         def decide(stream: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001

@@ -228,7 +228,7 @@ def _progress_columns(steps: Sequence[tuple[int, ScheduleProgress]]) -> dict[str
 
 TIMING = (
     *("rule", "catch_up", "catch_up_window", "catch_up_cap", "overlap"),
-    *("starts_at", "ends_at", "max_runs", "jitter"),
+    *("starts_at", "ends_at", "max_runs", "jitter", "calendar_days"),
 )
 _timing_columns = itemgetter(*TIMING)
 
@@ -249,6 +249,7 @@ def _timing(
     ends_at: datetime | None,
     max_runs: int | None,
     jitter: float,
+    calendar_days: str | None,
 ) -> ScheduleTiming:
     # Cached: most schedules that are due together have the same rule.
     try:
@@ -256,7 +257,7 @@ def _timing(
     except ValueError as error:
         raise UnreadableRule(rule, str(error)) from error
     return ScheduleTiming(
-        rule=decode_rule(rule),
+        rule=decode_rule(rule, calendar_days),
         catch_up=policies[0],
         window=window,
         cap=cap,

@@ -11,7 +11,7 @@ from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.domain.schedules.origin import Origin
 from duly.domain.schedules.revisions import Revision
 from duly.domain.schedules.schedule import Contents, StoredSchedule
-from duly.domain.time.rules import encode_rule
+from duly.domain.time.rules import calendar_of, encode_rule
 from duly.stores.schedules.plans import progress_of, timing_of
 
 
@@ -30,6 +30,7 @@ def columns_of(
         "ends_at": timing.ends_at,
         "max_runs": timing.max_runs,
         "jitter": timing.jitter,
+        "calendar": calendar_of(timing.rule),
         "target": numbers[contents.target],
         "address": addresses.sealed(contents.address),
         "payload": contents.payload,

@@ -6,7 +6,7 @@ the row locked, and its result is written in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from duly.domain.endpoints.sealed_addresses import SealedAddresses
+from duly.domain.schedules.calendars import StoredCalendar
 from duly.domain.schedules.origin import Origin
 from duly.domain.schedules.planning import Drop, Planned
 from duly.domain.schedules.revisions import Revision, Unclaimed
@@ -28,6 +29,7 @@ from duly.stores.access.audit import note, note_each
 from duly.stores.database import Database, Session
 from duly.stores.deliveries.transactions import own
 from duly.stores.endpoints.targets import Targets
+from duly.stores.schedules.calendar_rows import require_unchanged
 from duly.stores.schedules.plans import make, write_plans
 from duly.stores.schedules.plans import untouched as untouched_among
 from duly.stores.schedules.rows import columns_of, schedule_of
@@ -39,6 +41,8 @@ DecideOrigin = Callable[[Origin | None], Origin | None]
 Condition = Callable[[Session], Awaitable[bool]]
 New = tuple[str, Revision]
 DecideNew = Callable[[datetime], Sequence[New]]
+BATCH = 500
+"""How many schedules of a calendar are read at once."""
 
 
 class Schedules:
@@ -89,14 +93,17 @@ class Schedules:
         *,
         origin: DecideOrigin | None = None,
         only_if: Condition | None = None,
+        calendars: Collection[StoredCalendar] = (),
     ) -> tuple[StoredSchedule | None, Revision | None]:
         """Change one schedule with `decide`; returns the changed schedule, and the revision.
 
         Atomic: the row is locked while `decide` runs, and the planned deliveries change with it, in
         the given transaction or in a new one. If `decide` returns None, nothing changes but the
-        `origin`. `only_if` is a condition that is checked with the row locked.
+        `origin`. `only_if` is a condition that is checked with the row locked. CalendarChanged if
+        one of the `calendars` is another by now.
         """
         async with self._in_transaction(transaction) as session:
+            await require_unchanged(session, self._namespace, calendars)
             schedule, revision = await self._revise(session, name, decide, only_if)
             if origin is not None:
                 await self._write_origin(session, name, schedule, origin)
@@ -130,7 +137,7 @@ class Schedules:
             if only_if is not None and not await only_if(session):
                 return schedule, None
             unclaimed = Unclaimed() if schedule is None else await _unclaimed(session, schedule)
-            revision = decide(schedule, await self._now(session), unclaimed)
+            revision = decide(schedule, await self.now(session), unclaimed)
             if revision is None:
                 return schedule, None
             await hit("schedule.before")
@@ -152,12 +159,47 @@ class Schedules:
                 place=None if after is None else after.place,
             )
 
+    async def of_calendar(self, session: Session, calendar: str) -> AsyncIterator[StoredSchedule]:
+        """The schedules that use a calendar, locked; those that cannot be read are skipped."""
+        after = ""
+        while rows := await session.fetch_named(
+            "schedules.of_calendar",
+            namespace=self._namespace,
+            calendar=calendar,
+            after=after,
+            limit=BATCH,
+        ):
+            for found in [_readable(row, self._addresses) for row in rows]:
+                if isinstance(found, StoredSchedule):
+                    yield found
+            after = rows[-1]["name"]
+
+    async def revise_locked(
+        self,
+        session: Session,
+        schedule: StoredSchedule,
+        decide: Callable[[Unclaimed], Revision],
+        actor: str,
+        detail: Mapping[str, Any],
+    ) -> None:
+        """Change a schedule that is locked already."""
+        revision = decide(await _unclaimed(session, schedule))
+        await self._write(session, schedule.name, schedule, revision)
+        action = f"schedule.{revision.action}"
+        await note(session, self._namespace, actor, action, schedule.name, detail)
+
     async def create_all(
-        self, decide: DecideNew, actor: str, transaction: Transaction | None = None
+        self,
+        decide: DecideNew,
+        actor: str,
+        transaction: Transaction | None = None,
+        *,
+        calendars: Collection[StoredCalendar] = (),
     ) -> None:
         """Create many schedules, all or none; Conflict if one of the names is taken."""
         async with self._in_transaction(transaction) as session:
-            new = decide(await self._now(session))
+            await require_unchanged(session, self._namespace, calendars)
+            new = decide(await self.now(session))
             await hit("schedule.before")
             await self._create(session, new)
             action = f"schedule.{new[0][1].action}"
@@ -181,7 +223,8 @@ class Schedules:
         rows = await session.fetch_named("schedules.lock", namespace=self._namespace, name=name)
         return schedule_of(rows[0], self._addresses) if rows else None
 
-    async def _now(self, session: Session) -> datetime:
+    async def now(self, session: Session) -> datetime:
+        """The store's time."""
         rows = await session.fetch("schedules.now", namespace=self._namespace)
         moment: datetime = rows[0][0]
         return moment

@@ -16,7 +16,9 @@ from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules.schedule import decode_occasion
+from duly.domain.time.business_days import decode_days
 from duly.domain.transfer.entries import (
+    CalendarEntry,
     DeliveryEntry,
     Past,
     PolicyEntry,
@@ -44,7 +46,7 @@ from duly.stores.transfer.imported_deliveries import sorted_out, write
 
 NAMES, SLICE = 500, 200
 """The number of rows read at once; payloads may be large."""
-Found = TypeVar("Found", StoredEndpoint, StreamEntry, PolicyEntry, ScheduleEntry)
+Found = TypeVar("Found", StoredEndpoint, StreamEntry, PolicyEntry, CalendarEntry, ScheduleEntry)
 ReadPage = Callable[..., Awaitable[Sequence[NamedRow]]]
 """Reads the rows whose names come after `after`."""
 
@@ -138,6 +140,13 @@ class SnapshotShelves:
             return msgspec.convert(fields, PolicyEntry)
 
         return self._by_name(self._pages("transfer.policies"), entry)
+
+    def calendars(self) -> AsyncIterator[CalendarEntry]:
+        """Calendars by name."""
+        return self._by_name(
+            self._pages("calendars.page"),
+            lambda row: CalendarEntry(name=row["name"], days=decode_days(row["days"])),
+        )
 
     def schedules(self) -> AsyncIterator[ScheduleEntry]:
         """Schedules by name."""

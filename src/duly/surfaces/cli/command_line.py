@@ -16,6 +16,7 @@ COMMANDS = {
     "verify": "receiving.verify:verify",
     "deliveries": "deliveries.commands:commands",
     "schedules": "schedules.commands:commands",
+    "calendars": "schedules.calendars:commands",
     "endpoints": "endpoints.commands:commands",
     "streams": "streams:commands",
     "dead": "dead_letters.commands:commands",

@@ -27,7 +27,7 @@ from duly.surfaces.http.protocol.backpressure import Queue
 from duly.surfaces.http.protocol.request import Shared
 from duly.surfaces.http.protocol.routing import OPEN, Route, below, get
 from duly.surfaces.http.protocol.turns import Turns
-from duly.surfaces.http.schedules import orphans
+from duly.surfaces.http.schedules import calendars, orphans
 from duly.surfaces.http.schedules import routes as schedules
 from duly.surfaces.http.site import Site
 from duly.surfaces.mcp.extra import require_extra
@@ -35,8 +35,8 @@ from duly.surfaces.mcp.extra import require_extra
 BESIDE_PAYLOAD = 65_536
 """Bytes that a body may have besides a payload."""
 RESOURCES = (
-    *(deliveries, bulk, schedules, orphans, endpoints, streams, dead_letters, recovery, workers),
-    *(stats, events, keys, audit, session),
+    *(deliveries, bulk, schedules, orphans, calendars, endpoints, streams, dead_letters),
+    *(recovery, workers, stats, events, keys, audit, session),
 )
 API = below("/v1", [route for each in RESOURCES for route in each.ROUTES], is_strict=True)
 """The routes of /v1."""

@@ -8,9 +8,11 @@ select coalesce(:now::timestamptz, now()) as seen_at, (
 -- A page of schedules due to be planned, not locked.
 select p.schedule as id, p.version, p.fired, p.fired_at, p.made, p.made_at,
        p.made_id::text as made_id, p.next_at, p.runs, p.merged, p.skipped, s.name, s.rule, s.catch_up, s.catch_up_window,
-       s.catch_up_cap, s.overlap, s.starts_at, s.ends_at, s.max_runs, s.jitter
+       s.catch_up_cap, s.overlap, s.starts_at, s.ends_at, s.max_runs, s.jitter, s.calendar_days
 from duly.progress p cross join lateral (
-    select * from duly.schedules s where s.id = p.schedule offset 0
+    select s.*, c.days as calendar_days from duly.schedules s
+    left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar
+    where s.id = p.schedule offset 0
 ) s
 where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until_at
   and (p.next_at, p.schedule) > (:after_at, :after) and p.schedule <> all(:passed_over::bigint[])
@@ -78,8 +80,10 @@ for update skip locked;
 -- name: timings
 -- Read after their progress was locked, which every change of a schedule locks too.
 select s.id, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap, s.starts_at,
-       s.ends_at, s.max_runs, s.jitter
-from duly.schedules s where s.id = any(:ids::bigint[]);
+       s.ends_at, s.max_runs, s.jitter, c.days as calendar_days
+from duly.schedules s
+left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar
+where s.id = any(:ids::bigint[]);
 
 -- name: behind
 -- Whether any schedule is due to be planned, locked or not. It selects the first one: with
@@ -231,24 +235,42 @@ where planned.until_at < excluded.until_at;
 -- name: lock
 -- Locks one schedule that is about to be changed.
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name,
+       c.days as calendar_days
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
+left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar
 where s.namespace = :namespace and s.name = :name
+for update of s, p;
+
+-- name: of_calendar
+-- A page of the schedules that use a calendar, which is about to be changed.
+select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name,
+       c.days as calendar_days
+from duly.schedules s join duly.progress p on p.schedule = s.id
+join duly.targets t on t.id = s.target
+left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar
+where s.namespace = :namespace and s.calendar = :calendar and s.name > :after
+order by s.name limit :limit
 for update of s, p;
 
 -- name: get
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name,
+       c.days as calendar_days
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
+left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar
 where s.namespace = :namespace and s.name = :name;
 
 -- name: page
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name,
+       c.days as calendar_days
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
+left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar
 where s.namespace = :namespace and s.name > :after
   and (:text::text is null or position(lower(:text::text) in lower(s.name)) > 0)
   and (:tag::text is null or s.tags @> jsonb_build_array(:tag::text))
@@ -265,20 +287,20 @@ with new as materialized (
         :name::text[], :rule::text[], :catch_up::text[], :catch_up_window::double precision[],
         :catch_up_cap::integer[], :overlap::text[], :starts_at::timestamptz[],
         :ends_at::timestamptz[], :max_runs::integer[], :jitter::double precision[],
-        :target::integer[], :address::text[], :payload::bytea[], :priority::integer[],
+        :calendar::text[], :target::integer[], :address::text[], :payload::bytea[], :priority::integer[],
         :stream::text[], :expires_after::double precision[], :retry::text[], :tags::text[],
         :paused_at::timestamptz[], :pause_reason::text[]
     ) as t(name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at, ends_at,
-           max_runs, jitter, target, address, payload, priority, stream, expires_after, retry, tags,
-           paused_at, pause_reason)
+           max_runs, jitter, calendar, target, address, payload, priority, stream, expires_after,
+           retry, tags, paused_at, pause_reason)
 ), created as (
     insert into duly.schedules
         (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
-         ends_at, max_runs, jitter, target, address, payload, priority, stream, expires_after, retry, tags,
-         paused_at, pause_reason, created_at, updated_at)
+         ends_at, max_runs, jitter, calendar, target, address, payload, priority, stream,
+         expires_after, retry, tags, paused_at, pause_reason, created_at, updated_at)
     select :namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
-           ends_at, max_runs, jitter, target, address, payload, priority, stream, expires_after,
-           retry, tags::jsonb, paused_at, pause_reason,
+           ends_at, max_runs, jitter, calendar, target, address, payload, priority, stream,
+           expires_after, retry, tags::jsonb, paused_at, pause_reason,
            coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now())
     from new
     on conflict (namespace, name) do nothing
@@ -293,7 +315,7 @@ select id, name from created;
 update duly.schedules
 set rule = :rule, catch_up = :catch_up, catch_up_window = :catch_up_window,
     catch_up_cap = :catch_up_cap, overlap = :overlap, starts_at = :starts_at, ends_at = :ends_at,
-    max_runs = :max_runs, jitter = :jitter, target = :target, address = :address, payload = :payload,
+    max_runs = :max_runs, jitter = :jitter, calendar = :calendar, target = :target, address = :address, payload = :payload,
     priority = :priority, stream = :stream, expires_after = :expires_after, retry = :retry,
     tags = :tags::jsonb, paused_at = :paused_at, pause_reason = :pause_reason, version = version + 1,
     updated_at = coalesce(:now::timestamptz, now())

@@ -9,16 +9,18 @@ select :now as seen_at, (
 select json_group_array(json_array(
     p.schedule, p.version, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs,
     p.merged, p.skipped, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap,
-    s.starts_at, s.ends_at, s.max_runs, s.jitter
+    s.starts_at, s.ends_at, s.max_runs, s.jitter, c.days
 )) as "packed: id version fired fired_at made made_at made_id next_at runs merged skipped name rule
-       catch_up catch_up_window catch_up_cap overlap starts_at ends_at max_runs jitter"
+       catch_up catch_up_window catch_up_cap overlap starts_at ends_at max_runs jitter
+       calendar_days"
 from (
     select * from duly.progress p
     where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until_at
       and (p.next_at, p.schedule) > (:after_at, :after)
       and p.schedule not in (select value from json_each(:passed_over))
     order by p.next_at, p.schedule limit :batch
-) p join duly.schedules s on s.id = p.schedule;
+) p join duly.schedules s on s.id = p.schedule
+left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar;
 
 -- name: plan
 -- The most frequent plan: one more occurrence, and none missed. It is written only if the schedule
@@ -54,8 +56,10 @@ order by p.next_at limit :batch;
 -- name: timings
 -- Read after their progress was locked, which every change of a schedule locks too.
 select s.id, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap, s.starts_at,
-       s.ends_at, s.max_runs, s.jitter
-from duly.schedules s where s.id in (select value from json_each(:ids));
+       s.ends_at, s.max_runs, s.jitter, c.days as calendar_days
+from duly.schedules s
+left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar
+where s.id in (select value from json_each(:ids));
 
 -- name: behind
 -- Whether any schedule is due to be planned, locked or not.
@@ -159,23 +163,40 @@ where until_at < excluded.until_at;
 -- name: lock
 -- Locks one schedule that is about to be changed.
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name,
+       c.days as calendar_days
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
+left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar
 where s.namespace = :namespace and s.name = :name;
+
+-- name: of_calendar
+-- A page of the schedules that use a calendar, which is about to be changed.
+select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name,
+       c.days as calendar_days
+from duly.schedules s join duly.progress p on p.schedule = s.id
+join duly.targets t on t.id = s.target
+left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar
+where s.namespace = :namespace and s.calendar = :calendar and s.name > :after
+order by s.name limit :limit;
 
 -- name: get
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name,
+       c.days as calendar_days
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
+left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar
 where s.namespace = :namespace and s.name = :name;
 
 -- name: page
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name,
+       c.days as calendar_days
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
+left join duly.calendars c on c.namespace = s.namespace and c.name = s.calendar
 where s.namespace = :namespace and s.name > :after
   and (:text is null or instr(lower(s.name), lower(:text)) > 0)
   and (:tag is null or exists (select 1 from json_each(s.tags) where value = :tag))
@@ -189,11 +210,11 @@ order by s.name limit :limit;
 -- taken is not returned.
 insert into duly.schedules
     (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
-     ends_at, max_runs, jitter, target, address, payload, priority, stream, expires_after, retry, tags,
-     paused_at, pause_reason, created_at, updated_at)
+     ends_at, max_runs, jitter, calendar, target, address, payload, priority, stream,
+     expires_after, retry, tags, paused_at, pause_reason, created_at, updated_at)
 values
     (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
-     :ends_at, :max_runs, :jitter, :target, :address, :payload, :priority, :stream, :expires_after,
+     :ends_at, :max_runs, :jitter, :calendar, :target, :address, :payload, :priority, :stream, :expires_after,
      :retry, :tags, :paused_at, :pause_reason,
      :now, :now)
 on conflict do nothing;
@@ -205,7 +226,7 @@ returning schedule as id, :name as name;
 update duly.schedules
 set rule = :rule, catch_up = :catch_up, catch_up_window = :catch_up_window,
     catch_up_cap = :catch_up_cap, overlap = :overlap, starts_at = :starts_at, ends_at = :ends_at,
-    max_runs = :max_runs, jitter = :jitter, target = :target, address = :address, payload = :payload,
+    max_runs = :max_runs, jitter = :jitter, calendar = :calendar, target = :target, address = :address, payload = :payload,
     priority = :priority, stream = :stream, expires_after = :expires_after, retry = :retry,
     tags = :tags, paused_at = :paused_at, pause_reason = :pause_reason, version = version + 1,
     updated_at = :now

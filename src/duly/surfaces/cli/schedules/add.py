@@ -21,7 +21,7 @@ from duly.surfaces.cli.terminal.delivery_options import (
     content_of,
     target_of,
 )
-from duly.surfaces.cli.terminal.flags import COMMON, Common, backend
+from duly.surfaces.cli.terminal.flags import COMMON, Backend, Common, backend
 from duly.surfaces.cli.terminal.moments import local
 from duly.surfaces.cli.terminal.output import answer, facts, print_message
 from duly.surfaces.cli.terminal.times import moment
@@ -56,6 +56,12 @@ class When:
         Text, Parameter(help="29 February in other years: feb28 (if not given), mar1 or skip.")
     ] = None
     anchor: Annotated[Text, Parameter(help="A moment that --every counts from.")] = None
+    calendar: Annotated[
+        Text, Parameter(help="A calendar, whose closed days are left out; see --move.")
+    ] = None
+    move: Annotated[
+        Text, Parameter(help="Closed days: skip, or move to the next or previous business day.")
+    ] = None
 
     def rule(self) -> Rule:
         """The rule; InvalidInput if it is none or more than one."""
@@ -64,8 +70,10 @@ class When:
         if len(self.cron) < 2:
             return rule_of(first, mark="--")
         rule_of(first, mark="--")  # refuses what says nothing beside --cron
-        specs = [RuleSpec(**given | {"cron": each}) for each in self.cron]
-        return rule_of(RuleSpec(any_of=specs), mark="--")
+        apart = {"calendar": None, "move": None}
+        specs = [RuleSpec(**given | apart | {"cron": each}) for each in self.cron]
+        several = RuleSpec(any_of=specs, calendar=self.calendar, move=self.move)
+        return rule_of(several, mark="--")
 
 
 @Parameter(name="*")
@@ -133,9 +141,18 @@ async def add(
         print_message(f"understood as {as_cron(rule)}: {rule.describe()}")
     async with backend(common, create=True) as app:
         declared = await app.schedules.declare(name, rule, target_of(target), content, **options)
-    found = upcoming_runs(rule, [declared.next_at] if declared.next_at else [])
+        found = await _next_run(app, rule, declared)
     _print_surprises(declared, found)
     answer(common.json, declared, lambda: _text(declared, found))
+
+
+async def _next_run(app: Backend, rule: Rule, declared: DeclaredSchedule) -> list[UpcomingRun]:
+    if declared.next_at is None:
+        return []
+    if declared.rule.calendar is None:
+        return upcoming_runs(rule, [declared.next_at])
+    # The days of its calendar are only in the store.
+    return list(await app.schedules.preview(declared.name, 1))
 
 
 def _text(declared: DeclaredSchedule, found: list[UpcomingRun]) -> str:

@@ -15,6 +15,7 @@ LATER = "2026-11-16T09:00:00Z"
 TAGS = {
     "alerts": "Current and past problems.",
     "audit": "Who changed what.",
+    "calendars": "The closed days that rules leave out.",
     "dead-letters": "Deliveries that are not tried again by themselves.",
     "deliveries": "What to deliver, and the result.",
     "endpoints": "URLs with a name, a secret and limits.",
@@ -32,6 +33,7 @@ TAGS = {
 }
 
 IN_PATHS = {
+    "calendars.name": Words("the name of a calendar", "nrw"),
     "dead-letters.id": Words("the id of a dead letter", ID),
     "deliveries.id": Words("the id of a delivery", ID),
     "endpoints.name": Words("the name of an endpoint", "billing"),
@@ -105,7 +107,7 @@ DELIVERIES = {
 }
 
 SCHEDULES = {
-    "rule": Words("when: exactly one of cron, every, at and yearly", {"every": "15m"}),
+    "rule": Words("when: exactly one of cron, every, at, yearly and any_of", {"every": "15m"}),
     "catch_up": Words("what happens with missed occurrences", "latest"),
     "window": Words("occurrences missed longer ago than this many seconds are left out", 3600),
     "cap": Words("the most missed occurrences that are delivered", 1000),
@@ -161,6 +163,7 @@ ANSWERED = {
     "Delivery.worker": Words("the number of the worker that holds or held it"),
     "Delivery.payload": Words("what is delivered"),
     "Schedule.version": Words("counts its changes; it is the `ETag`"),
+    "Calendar.version": Words("counts its changes; it is the `ETag`"),
     "Endpoint.version": Words("counts its changes; it is the `ETag`"),
     "BulkResult.matching": Words("how many matched"),
     "BulkResult.moved": Words("how many this call changed"),

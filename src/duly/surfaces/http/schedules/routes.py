@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from duly.domain.endpoints.targets import target_of
-from duly.domain.schedules.rule_spec import explained, rule_of
-from duly.domain.schedules.upcoming import upcoming_runs
+from duly.domain.schedules.rule_spec import rule_of
 from duly.errors import InvalidInput, NotFound
 from duly.records.dead_letter import BulkResult
 from duly.records.key import Scope
@@ -165,9 +164,7 @@ async def preview(app: Namespace, name: str, query: PreviewQuery) -> list[Upcomi
 @post("/schedules/explain", status=200, scope=Scope.READ, operation_id="explain_rule")
 async def explain(app: Namespace, body: Explain) -> RuleExplanation:
     """Explain a rule, with its next moments; nothing is stored."""
-    rule = rule_of(body.rule)
-    found = rule.preview(body.n, after=app.clock.now())
-    return explained(rule, upcoming_runs(rule, found, body.rule.zone))
+    return await app.schedules.explain(rule_of(body.rule), body.n)
 
 
 async def _declared(declaring: Awaitable[DeclaredSchedule]) -> Answer[DeclaredSchedule]:
