@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from typing import Any
 
 import apsw
@@ -82,6 +83,7 @@ async def fill_store(app: App, hook: str) -> Names:
         await app.deliver("work", {"n": n}, stream="line", key=f"k{n}", tags=["red"], after=60)
     await app.streams.dead_letter_head("line", "on purpose")
     await app.endpoints.add("hook", hook)
+    await app.calendars.set("nrw", {date(2026, 12, 25): "Christmas"})
     await app.schedule("hourly", duly.every("1h"), "work")
     await app.recovery.set("unknown", tries=1, then="hold")
     worker = await app.store.workers.register("host:1", 12.0, 7, ["work"])
@@ -91,6 +93,7 @@ async def fill_store(app: App, hook: str) -> Names:
         "streams": {"name": "line"},
         "endpoints": {"name": "hook"},
         "schedules": {"name": "hourly"},
+        "calendars": {"name": "nrw"},
         "keys": {"id": (await app.keys.create("ops")).id},
         "workers": {"id": str(worker)},
         "recovery": {"reason": "unknown"},

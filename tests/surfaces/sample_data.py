@@ -1,6 +1,6 @@
 """A store with one of everything, and two alike of everything that commands change."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import duly
@@ -129,6 +129,9 @@ async def _add_schedules(app: App) -> None:
         window="6h",
         max_runs=3,
     )
+    await app.calendars.set("nrw", {date(2096, 12, 25): "Christmas"})
+    ninth = duly.except_(duly.cron("0 9 9 * *", tz="Europe/Oslo"), "nrw", "next")
+    await app.schedule("ninth", ninth, "log")
     await app.schedules.pause("cron", "it snows")
     origin = Origin("shop", "shop.send_left")
     await app.schedules.declare_in_code(origin, "left", duly.cron("0 9 * * TUE"), "log")

@@ -18,6 +18,7 @@ ARGUMENTS: dict[str, Sequence[tuple[str, ...]]] = {
         ("show", "none"),
         ("orphans",),
     ],
+    "calendars": [("list",), ("show", "nrw"), ("show", "none")],
     "endpoints": [
         ("list",),
         ("show", "billing"),

@@ -27,6 +27,8 @@ CHANGES: dict[tuple[str, str], tuple[str, Any, str]] = {
     ("POST", "/v1/schedules/{name}/trigger"): ("daily", None, "schedule.run"),
     ("POST", "/v1/schedules/{name}/backfill"): ("daily", PAST, "schedule.run"),
     ("DELETE", "/v1/schedules/{name}"): ("daily", None, "schedule.removed"),
+    ("PUT", "/v1/calendars/{name}"): ("nrw", {"weekend": ["sunday"]}, "calendar.created"),
+    ("DELETE", "/v1/calendars/{name}"): ("nrw", None, "calendar.removed"),
     ("POST", "/v1/endpoints"): ("", SHOP, "endpoint.added"),
     ("PATCH", "/v1/endpoints/{name}"): ("shop", {"rate": 5}, "endpoint.edited"),
     ("POST", "/v1/endpoints/{name}/pause"): ("shop", None, "endpoint.paused"),

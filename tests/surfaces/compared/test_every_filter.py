@@ -41,7 +41,7 @@ Find = Callable[[Mapping[str, Any]], Awaitable[list[str]]]
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PAGING = {"after", "before", "cursor", "limit", "payloads", "sort"}
 COMMON = {"database", "namespace", "server", "json"}
-UNFILTERED = ("endpoints", "workers", "keys")
+UNFILTERED = ("calendars", "endpoints", "workers", "keys")
 """The lists that have only parameters of paging and no filter."""
 
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "/v1/schedules": "schedules list",
     "/v1/schedules/{name}/preview": "schedules preview",
     "/v1/orphaned-schedules": "schedules orphans",
+    "/v1/calendars": "calendars list",
     "/v1/endpoints": "endpoints list",
     "/v1/streams": "streams list",
     "/v1/workers": "workers list",

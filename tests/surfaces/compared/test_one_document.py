@@ -8,7 +8,7 @@ import json
 import shlex
 import urllib.request
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import msgspec
@@ -99,6 +99,30 @@ RECORDS: dict[str, tuple[str, Any, str, Call]] = {
     "resumed schedule": (
         *("POST schedules/leap/resume", {}, "schedules resume leap"),
         lambda app, _: app.schedules.resume("leap"),
+    ),
+    "schedule with a calendar": (
+        *("GET schedules/ninth", None, "schedules show ninth"),
+        lambda app, _: app.schedules.get("ninth"),
+    ),
+    "upcoming runs that a calendar moves": (
+        *("GET schedules/ninth/preview?n=12", None, "schedules preview ninth -n 12"),
+        lambda app, _: app.schedules.preview("ninth", 12),
+    ),
+    "calendar": (
+        *("GET calendars/nrw", None, "calendars show nrw"),
+        lambda app, _: app.calendars.get("nrw"),
+    ),
+    "calendars": (
+        *("GET calendars", None, "calendars list"),
+        lambda app, _: app.calendars.list(),
+    ),
+    "changed calendar": (
+        "PUT calendars/same",
+        {"closed": {"2096-01-01": "New year"}, "weekend": ["friday"]},
+        "calendars set same --closed '2096-01-01=New year' --weekend friday",
+        lambda app, _: app.calendars.set(
+            "same", {date(2096, 1, 1): "New year"}, weekend=["friday"]
+        ),
     ),
     "endpoint": (
         *("GET endpoints/shut", None, "endpoints show shut"),

@@ -57,7 +57,7 @@ def _text(data: bytes | str) -> str:
     if size > MOST_BYTES:
         raise InvalidInput("ics", f"it has {size} bytes; give at most {MOST_BYTES}")
     if isinstance(data, str):
-        return data
+        return data.removeprefix("\ufeff")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
