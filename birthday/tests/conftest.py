@@ -1,6 +1,6 @@
 """The birthday service from outside: its HTTP API, on each store, and a clock to move."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
 
 import pytest
@@ -37,8 +37,14 @@ async def small_service(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[S
 class serving:  # noqa: N801 - it is used as a function
     """An open app and a client of its API."""
 
-    def __init__(self, url: str, clock: VirtualClock, **options: object) -> None:
-        environment: dict[str, str] = {}
+    def __init__(
+        self,
+        url: str,
+        clock: VirtualClock,
+        environment: Mapping[str, str] | None = None,
+        **options: object,
+    ) -> None:
+        environment = environment or {}
         self._app = BirthdayApp(url, clock=clock, environment=environment, **options)
 
     async def __aenter__(self) -> Service:

@@ -1,6 +1,6 @@
 """A store with something to see on every page of the dashboard."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import duly
@@ -120,3 +120,4 @@ async def _add_schedules(app: App) -> None:
     await app.schedule("leap-day", duly.yearly(2, 29, tz="Asia/Kathmandu", feb29="mar1"), "works")
     await app.schedule("resting", duly.every("1h"), "works")
     await app.schedules.pause("resting", "it snows")
+    await app.calendars.set("nrw", {date(2096, 12, 25): "Christmas"})

@@ -104,6 +104,7 @@ PLACES = [
     "deliveries?state=pending&q=tag:waiting",
     "schedules",
     "schedules/weekly-report",
+    "calendars",
     "streams/blocked-line",
     "dead_letters",
     "dead_letters?view=list",

@@ -17,6 +17,7 @@ PAGES = {
     "deliveries": ("Deliveries", ["works", "retry", "dead", "cancelled", "processing"]),
     "schedules": ("Schedules", ["weekly-report", "leap-day", "resting", "paused"]),
     "schedules/weekly-report": ("weekly-report", ["Europe/Oslo", "Next runs"]),
+    "calendars": ("Calendars", ["nrw", "saturday, sunday", "2096-12-25"]),
     "streams": ("Streams", ["blocked-line", "open-line", "paused-line"]),
     "streams/blocked-line": ("blocked-line", ["Retry the head", "no 0"]),
     "dead_letters": ("Dead letters", ["fails"]),

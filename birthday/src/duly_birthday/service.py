@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from duly import App, Delivery
-from duly.errors import BadSetting
+from duly.errors import BadSetting, InvalidInput, NotFound
 from duly_birthday.greetings.birthday import Birthday
 from duly_birthday.greetings.occasion import Occasion
 from duly_birthday.http import user_routes
@@ -41,8 +41,14 @@ class BirthdayApp(App):
         self.handler(LOG)(_log)
 
     async def migrate_more(self) -> None:
-        """Bring the users' tables up to date."""
+        """Bring the users' tables up to date; BadSetting if the calendar is missing."""
         await bring_up(self)
+        if (name := self.manner.calendar) is not None:
+            try:
+                await self.calendars.get(name)
+            except (NotFound, InvalidInput) as error:
+                remedy = "set it first with `duly calendars set` or `duly calendars import`"
+                raise BadSetting("BIRTHDAY_CALENDAR", f"{error}; {remedy}") from error
 
 
 async def _log(delivery: Delivery[Any]) -> None:

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import validate
 
 from duly import App
+from duly.records import calendar as calendar_records
 from duly.records import delivery as deliveries
 from duly.records import endpoint as endpoint_records
 from duly.records import schedule as schedule_records
@@ -45,6 +46,7 @@ SENT = (
     deliveries,
     targets,
     schedule_records,
+    calendar_records,
     schedules,
     orphans,
     endpoints,
@@ -128,7 +130,7 @@ def sent_structs() -> dict[str, type[msgspec.Struct]]:
         text = json.dumps([described()["components"]["schemas"][name] for name in fresh])
     places = {name: kind for module in SENT for name, kind in vars(module).items()}
     places |= {each.__name__: each for each in deliveries.RetryPlan.__args__}  # type: ignore[attr-defined]
-    enums = {"OnFailure", "CatchUp", "Overlap", "Scope", "State", "AfterTries"}
+    enums = {"OnFailure", "CatchUp", "Overlap", "Scope", "State", "AfterTries", "Weekday"}
     assert enums <= names
     return {name: places[name] for name in names - enums}
 
@@ -252,13 +254,22 @@ def test_a_change_may_have_the_expected_version() -> None:
         for parameter in op.told["parameters"]
         if parameter["name"].startswith("If-")
     }
-    changes = ("put_schedule", "update_schedule", "remove_schedule", "update_endpoint")
+    changes = ("put_schedule", "update_schedule", "put_calendar")
+    removals = ("remove_schedule", "remove_calendar", "remove_endpoint")
+    others = ("update_endpoint", "update_user")
     assert versioned == {
         ("put_schedule", "If-None-Match"),
-        *((each, "If-Match") for each in (*changes, "remove_endpoint", "update_user")),
+        ("put_calendar", "If-None-Match"),
+        *((each, "If-Match") for each in (*changes, *removals, *others)),
     }
     for each in operations():
-        if each.told["operationId"] in ("get_schedule", "get_endpoint", "get_user", *changes[:2]):
+        if each.told["operationId"] in (
+            "get_schedule",
+            "get_endpoint",
+            "get_user",
+            "get_calendar",
+            *changes,
+        ):
             assert "ETag" in each.told["responses"]["200"]["headers"], each
 
 

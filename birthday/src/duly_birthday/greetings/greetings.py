@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -31,6 +31,9 @@ LOOKED_AT = 5
 """How many greetings are searched for the next and the last one."""
 PAST_EVERYWHERE = timedelta(days=2)
 """This long after a day began in UTC, it has ended in every zone."""
+LONGEST_CLOSED = timedelta(days=300)
+"""How far a calendar may move a greeting."""
+Move = Literal["skip", "next", "previous"]
 Target = Any
 """The target of greetings: a handler's name, or a webhook."""
 Item = tuple[str, Any, Target, Any, Mapping[str, Any]]
@@ -44,6 +47,10 @@ class Manner(msgspec.Struct, frozen=True):
     at: time
     feb29: Feb29
     occasions: tuple[Occasion, ...]
+    calendar: str | None = None
+    """The calendar on whose closed days nobody is greeted."""
+    move: Move = "next"
+    """Whether they are greeted on the next or the previous business day, or not at all."""
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -121,6 +128,8 @@ class Greetings:
         day, manner = occasion.day(person), self._manner
         feb29 = person.feb29 or manner.feb29
         rule = duly.yearly(day.month, day.day, manner.at, person.timezone, feb29)
+        if manner.calendar is not None:
+            rule = duly.except_(rule, manner.calendar, manner.move)
         payload = {
             "eventId": duly.DELIVERY_ID,
             "occasion": occasion.name,
@@ -131,8 +140,13 @@ class Greetings:
         if day.year >= person.since.year - 1:
             # The day of birth itself is not greeted, also if an edit moves a pending greeting to
             # it. The year before: in some zones it may still be that year.
-            options["start"] = datetime(day.year, day.month, day.day, tzinfo=UTC) + PAST_EVERYWHERE
+            options["start"] = datetime(day.year, day.month, day.day, tzinfo=UTC) + self._past()
         return _name(occasion, person.id), rule, manner.target, payload, options
+
+    def _past(self) -> timedelta:
+        """How long after the beginning of a day its greeting has passed, also a moved one."""
+        moves = self._manner.calendar is not None and self._manner.move == "next"
+        return PAST_EVERYWHERE + (LONGEST_CLOSED if moves else timedelta())
 
     async def of(self, id: str) -> tuple[Greeting | None, Greeting | None]:
         """The next greeting of a user, which may be in progress, and the last finished one."""

@@ -35,14 +35,14 @@ export const path = (...parts) => parts.map((each) => encodeURIComponent(each)).
 
 /**
  * The text of an answer. @param {string} method @param {string} where
- * @param {{ query?: Query, body?: unknown, raw?: string, version?: number, signal?: AbortSignal, isRepeatable?: boolean }} [options]
+ * @param {{ query?: Query, body?: unknown, raw?: string, media?: string, version?: number, signal?: AbortSignal, isRepeatable?: boolean }} [options]
  * @returns {Promise<string>}
  */
 export async function send(method, where, options = {}) {
   /** @type {Record<string, string>} */
   const headers = { accept: "application/json" };
   const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
-  if (body !== undefined) headers["content-type"] = "application/json";
+  if (body !== undefined) headers["content-type"] = options.media ?? "application/json";
   if (method === "POST" && options.isRepeatable !== false)
     headers["idempotency-key"] = crypto.randomUUID?.() ?? String(Math.random());
   if (options.version !== undefined) headers["if-match"] = `"${options.version}"`;

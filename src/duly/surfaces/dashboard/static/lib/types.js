@@ -18,9 +18,12 @@
 /** @typedef {Delivery & { endpoint: { name: string, url: string | null } | null, waits: string | null, attempts_allowed: number | null, result: unknown, attempts: Attempt[], steps: Step[], transitions: Transition[] }} DeliveryDetail */
 /** @typedef {{ name: string, state: string, description: string | null, target: string | null, next_at: string | null, last_fired_at: string | null, runs: number | null, merged: number | null, skipped: number | null, problem: string | null }} ScheduleSummary */
 /** @typedef {{ name: string, declared_in: string, program: string, left_at: string, target: string, next_at: string | null }} OrphanedSchedule */
-/** @typedef {{ cron?: string, every?: string, at?: string, yearly?: string, time?: string, tz?: string, dst_gap?: string, feb29?: string, anchor?: string, any_of?: RuleSpec[] }} RuleSpec */
+/** @typedef {{ cron?: string, every?: string, at?: string, yearly?: string, time?: string, tz?: string, dst_gap?: string, feb29?: string, anchor?: string, any_of?: RuleSpec[], calendar?: string, move?: string }} RuleSpec */
 /** @typedef {ScheduleSummary & { version: number, rule: RuleSpec, url: string | null, payload: unknown, catch_up: string, overlap: string, window: number | null, cap: number, start: string | null, end: string | null, max_runs: number | null, jitter: number, expires_after: number | null, priority: number, stream: string | null, tags: string[], paused_at: string | null, pause_reason: string | null, declared_in: string | null, created_at: string, updated_at: string }} Schedule */
-/** @typedef {{ at: string, local: string, shifted: boolean }} UpcomingRun */
+/** @typedef {{ at: string, local: string, reason: string, more: number }} LeftOut */
+/** @typedef {{ at: string, local: string, shifted: boolean, moved_from: string | null, reason: string | null, left_out: LeftOut[] }} UpcomingRun */
+/** @typedef {{ name: string, version: number, closed: Record<string, string>, weekend: string[] }} Calendar */
+/** @typedef {{ name: string, weekend: string[], dates: number, last_date: string | null, schedules: number, updated_at: string }} CalendarSummary */
 /** @typedef {{ rule: string, cron: string | null, kind: string, clock_changes: string, next: UpcomingRun[] }} RuleExplanation */
 /** @typedef {{ name: string, state: string, on_failure: string, block_for: number | null, blocked_until: string | null, head: { id: string, state: string, attempt: number, position: number, next_at: string | null, reason: string | null, error: string | null } | null, since: string | null, paused_at: string | null, pause_reason: string | null, waiting: number, oldest_at: string | null, to_do: string }} Stream */
 /** @typedef {{ fingerprint: string, reason: string | null, count: number, first_at: string, last_at: string, targets: string[], error: string | null }} DeadLetterGroup */

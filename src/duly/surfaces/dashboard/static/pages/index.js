@@ -25,6 +25,7 @@ export const PAGES = [
     key: "s",
     load: ({ parts }) => (parts[1] ? import("./schedule.js") : import("./schedules.js")),
   },
+  { name: "calendars", title: "Calendars", key: "c", load: () => import("./calendars.js") },
   {
     name: "streams",
     title: "Streams",

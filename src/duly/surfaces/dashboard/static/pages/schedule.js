@@ -21,6 +21,7 @@ import {
 } from "../lib/ui.js";
 import { computed, html, signal, when } from "../lib/view.js";
 import { edit } from "./schedule_form.js";
+import { leftOut, notes, wall } from "./schedule_runs.js";
 
 /** @typedef {import("../lib/types.js").Schedule} Schedule */
 /** @typedef {import("../lib/types.js").UpcomingRun} UpcomingRun */
@@ -75,14 +76,17 @@ export function render(place) {
                     ${() =>
                       next.value.map(
                         (each) =>
-                          html`<tr>
-                            <td class="fit">${each.local.slice(0, 16).replace("T", " ")}</td>
-                            <td class="fit">
-                              ${absolute(each.at)}
-                              ${each.shifted ? html`<span class="warn">moved by a clock change</span>` : null}
-                            </td>
-                            <td class="fit dim">${momentOf(each.at)}</td>
-                          </tr>`,
+                          html`${each.left_out.map(
+                              (left) =>
+                                html`<tr>
+                                  <td class="dim" colspan="3">${leftOut(left)}</td>
+                                </tr>`,
+                            )}
+                            <tr>
+                              <td class="fit">${wall(each.local)}</td>
+                              <td>${absolute(each.at)} ${notes(each)}</td>
+                              <td class="fit dim">${momentOf(each.at)}</td>
+                            </tr>`,
                       )}
                   </tbody>
                 </table>
@@ -140,6 +144,7 @@ function facts(schedule) {
   return factList([
     ["Target", schedule.target],
     ["Time zone", schedule.rule.tz ?? schedule.rule.any_of?.find((each) => each.tz)?.tz ?? null],
+    ["Calendar", schedule.rule.calendar ?? schedule.rule.any_of?.find((each) => each.calendar)?.calendar],
     ["Runs", count(schedule.runs ?? 0)],
     ["Merged", count(schedule.merged ?? 0)],
     ["Skipped", count(schedule.skipped ?? 0)],

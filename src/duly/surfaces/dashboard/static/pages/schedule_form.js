@@ -5,6 +5,7 @@ import { absolute } from "../lib/format.js";
 import { formDialog } from "../lib/form.js";
 import { go } from "../lib/router.js";
 import { messageOf } from "../lib/ui.js";
+import { leftOut, notes, wall } from "./schedule_runs.js";
 import { effect, html, onDispose, signal } from "../lib/view.js";
 
 /** @typedef {import("../lib/types.js").RuleExplanation} RuleExplanation */
@@ -24,10 +25,17 @@ const KINDS = /** @type {[string, string][]} */ ([
 
 /** The typed rule; one of the same kind keeps what the form does not show. @param {Record<string, string>} values @param {RuleSpec} [known] @returns {RuleSpec} */
 function ruleOf(values, known) {
+  const calendar = values.calendar ? { calendar: values.calendar, move: values.move } : {};
+  return { ...plainRuleOf(values, known), ...calendar };
+}
+
+/** The typed rule without its calendar. @param {Record<string, string>} values @param {RuleSpec} [known] @returns {RuleSpec} */
+function plainRuleOf(values, known) {
   if (values.kind === "any_of") return { any_of: partsOf(values, known) };
-  const kept = known && values.kind in known ? known : {};
+  const { calendar, move, ...kept } = /** @type {RuleSpec} */ (known && values.kind in known ? known : {});
   const rule = /** @type {Record<string, string>} */ ({ ...kept, [values.kind]: values.rule.trim() });
-  if (values.kind !== "every" && values.tz) rule.tz = values.tz;
+  if ((values.kind !== "every" || values.calendar) && values.tz) rule.tz = values.tz;
+  else if (values.kind === "every") delete rule.tz;
   if (values.kind === "yearly" && values.time) rule.time = values.time;
   return rule;
 }
@@ -79,6 +87,23 @@ function declare(known, payload, load) {
       { name: "tz", label: "Time zone", value: rule.tz ?? rule.any_of?.find((each) => each.tz)?.tz ?? "UTC" },
       { name: "time", label: "Time of day, for a day of the year", value: rule.time ?? "09:00" },
       {
+        name: "calendar",
+        label: "Calendar",
+        value: rule.calendar ?? "",
+        hint: "its closed days are left out or moved; may be empty",
+      },
+      {
+        name: "move",
+        label: "On closed days",
+        kind: "select",
+        value: rule.move ?? "skip",
+        options: [
+          ["skip", "leave it out"],
+          ["next", "move it to the next business day"],
+          ["previous", "move it to the previous business day"],
+        ],
+      },
+      {
         name: "target",
         label: "Target",
         value: known ? (known.url ?? known.target) : "",
@@ -120,7 +145,7 @@ function declare(known, payload, load) {
       const isGiven = (/** @type {string[]} */ ...names) => !known || names.some((each) => changed.has(each));
       JSON.parse(values.payload || "null");
       const fields = /** @type {[string, string][]} */ ([]);
-      if (isGiven("kind", "rule", "tz", "time"))
+      if (isGiven("kind", "rule", "tz", "time", "calendar", "move"))
         fields.push(["rule", JSON.stringify(ruleOf(values, known?.rule))]);
       if (isGiven("target")) fields.push(["target", JSON.stringify(targetOf(values.target))]);
       // As it is typed: JavaScript's numbers would change large integers.
@@ -163,7 +188,13 @@ function preview(typed) {
                 <b>${found.value.rule}</b>${found.value.cron ? html` <code>${found.value.cron}</code>` : null}
               </p>
               <ul>
-                ${found.value.next.map((each) => html`<li>${each.local.slice(0, 16).replace("T", " ")} <span class="dim">${absolute(each.at)}</span>${each.shifted ? html` <span class="warn">moved by a clock change</span>` : null}</li>`)}
+                ${found.value.next.map(
+                  (each) =>
+                    html`${each.left_out.map((left) => html`<li class="dim">${leftOut(left)}</li>`)}
+                      <li>
+                        ${wall(each.local)} <span class="dim">${absolute(each.at)}</span> ${notes(each)}
+                      </li>`,
+                )}
               </ul>
               <p class="dim">${found.value.clock_changes}</p>`
           : null}
