@@ -233,6 +233,7 @@ async def birthdays(_app: App, page: str) -> None:
 
 RUNS: dict[str, Callable[[App, str], Awaitable[None]]] = {
     "birthdays.md": birthdays,
+    "calendars.md": alone,
     "dashboard.md": dashboard,
     "dead-letters.md": dead_letters,
     "functions.md": functions,

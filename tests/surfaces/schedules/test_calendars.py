@@ -26,8 +26,8 @@ def test_calendars_are_set_imported_shown_listed_and_removed(
     assert created["closed"] == {"2040-12-25": "Christmas", "2040-12-27": ""}
     path = tmp_path / "days.ics"
     path.write_text(FILE)
-    assert home.ok("calendars", "import", "nrw", str(path)) == "nrw changed, 1 closed dates"
-    assert home.ok("calendars", "set", "plain") == "plain created, 0 closed dates"
+    assert home.ok("calendars", "import", "nrw", str(path)) == "nrw changed, closed dates: 1"
+    assert home.ok("calendars", "set", "plain") == "plain created, closed dates: 0"
     listed = home.ok("calendars", "list")
     assert [line.split()[0] for line in listed.splitlines()] == ["name", "nrw", "plain"]
     assert [each["name"] for each in home.json("calendars", "list", "--limit", "1")["items"]] == [

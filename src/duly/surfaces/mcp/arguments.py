@@ -136,4 +136,8 @@ class ExplainRule(Arguments, frozen=True, kw_only=True):
         str, Meta(description="as in 0 9 * * MON, every weekday at 9am or @daily")
     ]
     tz: Annotated[str, Meta(description="the time zone, as in Europe/Oslo")] = "UTC"
+    calendar: (
+        Annotated[str, Meta(description="the calendar whose closed days it leaves out")] | None
+    ) = None
+    move: Annotated[str, Meta(description="on closed days: skip, next or previous")] | None = None
     moments: Annotated[int, Meta(ge=1, le=MOST, description="how many next moments")] = 5

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from duly.domain.schedules.rule_spec import explained
+from duly.domain.schedules.rule_spec import explained, rule_of
 from duly.domain.schedules.upcoming import upcoming_runs
 from duly.domain.time.rules import cron
 from duly.errors import NotFound
@@ -17,7 +17,7 @@ from duly.records.delivery import Delivery, DeliveryDetail, ExplainedDelivery
 from duly.records.endpoint import Endpoint
 from duly.records.outage import OutageReport
 from duly.records.page import Page
-from duly.records.schedule import RuleExplanation, ScheduleSummary
+from duly.records.schedule import RuleExplanation, RuleSpec, ScheduleSummary
 from duly.records.status import Status
 from duly.records.stream import Stream
 from duly.surfaces.mcp.arguments import (
@@ -139,6 +139,10 @@ async def show_schedule(app: Backend, given: ShowSchedule) -> ShownSchedule:
 @look
 async def explain_rule(app: Backend, given: ExplainRule) -> RuleExplanation:
     """Explain a cron expression: its meaning, what clock changes do to it, its next moments."""
+    if given.calendar is not None or given.move is not None:
+        named = {name: getattr(given, name) for name in ("tz", "calendar", "move")}
+        spec = RuleSpec(cron=given.expression, **named)
+        return await app.schedules.explain(rule_of(spec), given.moments)
     rule = cron(given.expression, given.tz)
     moments = rule.preview(given.moments, after=app.clock.now())
     return explained(rule, upcoming_runs(rule, moments, given.tz))

@@ -100,7 +100,7 @@ async def remove(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> 
     """Remove a calendar that no schedule uses."""
     async with backend(common) as app:
         found = await app.calendars.get(name)
-        summary = f"{name} has {len(found.closed)} closed dates."
+        summary = f"{name}, closed dates: {len(found.closed)}."
         removed = yes or confirmed(f"{summary}\nRemove it for good?")
         if removed:
             await app.calendars.remove(name)
@@ -119,8 +119,8 @@ def _date(given: str) -> tuple[date, str]:
 
 
 def _print(common: Common, found: ChangedCalendar) -> None:
-    moved = f", {found.moved} schedules have another next moment" if found.moved else ""
-    text = f"{found.name} {found.change}, {len(found.closed)} closed dates{moved}"
+    moved = f", schedules with another next moment: {found.moved}" if found.moved else ""
+    text = f"{found.name} {found.change}, closed dates: {len(found.closed)}{moved}"
     answer(common.json, found, lambda: text)
 
 
