@@ -64,6 +64,7 @@ async def fill_store(app: App) -> dict[str, str]:
     await app.endpoints.add("billing", URL, description=HOSTILE)
     await app.deliver(duly.endpoint("billing"), 1)
     await app.schedule("hourly", duly.every("1h"), duly.webhook(URL), {"said": HOSTILE})
+    await app.calendars.set("nrw")
     async with receiver(garbage) as there:
         sent = await app.deliver(duly.webhook(f"{there.url('/')}?token={TOKEN}"), 1)
         await run_until_idle(app)
@@ -129,6 +130,7 @@ PATHS = {
     "/v1/deliveries/{id}/moves": "dead",
     "/v1/schedules/{name}": "schedule",
     "/v1/schedules/{name}/preview": "schedule",
+    "/v1/calendars/{name}": "calendar",
     "/v1/endpoints/{name}": "endpoint",
     "/v1/streams/{name}": "stream",
     "/v1/dead-letters/{id}": "dead",
@@ -143,7 +145,7 @@ async def test_the_api_shows_a_token_only_in_an_endpoint_to_its_admin(
 ) -> None:
     app = App(empty_sqlite_url, environment={}, egress_allow="127.0.0.1", alert_url=URL)
     async with app:
-        names = await fill_store(app) | {"endpoint": "billing"}
+        names = await fill_store(app) | {"endpoint": "billing", "calendar": "nrw"}
         reader = await app.keys.create("reader", scope=Scope.READ)
         names |= {"key": reader.id}
         async with calling(app, ProcessHealth(app, app.engine())) as client:

@@ -91,6 +91,7 @@ async def _fill_store(home: Home) -> None:
             await app.schedule(name, duly.cron("0 9 * * MON", tz="Europe/Oslo"), "log")
             await app.endpoints.add(name, f"https://example.org/{name}", rate=5)
             await app.keys.create(name)
+            await app.calendars.set(name)
         for name in ("left", LONG[1:200]):
             origin = Origin(LONG[:200], f"{LONG[:100]}.send")
             await app.schedules.declare_in_code(origin, name, duly.every("1h"), "log")
