@@ -193,6 +193,13 @@ def test_a_yearly_day_comes_once_for_each_year(
     )
 
 
+def test_a_yearly_day_may_be_moved_far_into_the_next_year() -> None:
+    closed = {date(2026, 12, 20) + number * DAY: "" for number in range(200)}
+    rule = on(yearly(12, 25, "09:00", OSLO), BusinessDays((6, 7), closed), "next")
+    found = next(rule.occurrences(datetime(2027, 7, 1, tzinfo=UTC)))
+    assert (found.identity, found.at) == ("2026", datetime(2027, 7, 8, 7, tzinfo=UTC))
+
+
 def test_any_of_and_except_can_be_nested_both_ways() -> None:
     days = BusinessDays((6, 7), {date(2026, 12, 25): "Christmas"})
     nine, ten = cron("0 9 * * *", OSLO), cron("0 10 * * SAT", OSLO)

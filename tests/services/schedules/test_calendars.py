@@ -306,6 +306,35 @@ async def test_many_schedules_change_together_or_not_at_all(app: App) -> None:
     assert (await app.calendars.list())[0].schedules == 601
 
 
+@pytest.mark.parametrize("way", ["declare", "create_many", "transaction"])
+async def test_a_schedule_is_computed_again_if_its_calendar_changes_meanwhile(
+    app: App, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    record_payloads(app)
+    await app.calendars.set("nrw", CLOSED)
+    rule, get = duly.except_(NINE, "nrw"), app.store.calendars.get
+    edits = [{date(2026, 8, 3): ""}]
+
+    async def edited_after(name: str) -> Any:
+        found = await get(name)
+        if edits:
+            await app.calendars.set(name, edits.pop())
+        return found
+
+    monkeypatch.setattr(app.store.calendars, "get", edited_after)
+    if way == "declare":
+        await app.schedule("daily", rule, "work")
+    elif way == "create_many":
+        await app.schedules.create_many([("daily", rule, "work", None, {})])
+    else:
+        # On SQLite nobody else can write during a transaction.
+        edits = edits if not app.store.single_owner else []
+        async with app.transaction() as transaction:
+            await app.schedule("daily", rule, "work", connection=transaction)
+    expected = on(3) if way == "transaction" and app.store.single_owner else on(4)
+    assert (await app.schedules.get("daily")).next_at == expected
+
+
 async def test_schedules_and_calendars_that_change_at_once_agree(app: App) -> None:
     record_payloads(app)
     await app.calendars.set("nrw", CLOSED)
