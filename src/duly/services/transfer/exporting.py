@@ -152,6 +152,5 @@ def _require_open(entry: entries.Sent) -> entries.Sent:
 
 
 def _summary(thing: Thing) -> ExportSummary:
-    nothing = StreamEntry | PolicyEntry | CalendarEntry
-    missing = () if isinstance(thing, nothing) else thing.missing
+    missing = () if isinstance(thing, StreamEntry | PolicyEntry | CalendarEntry) else thing.missing
     return ExportSummary(entries.encode(thing), KINDS[type(thing)], entries.name_of(thing), missing)
