@@ -33,7 +33,8 @@ DELIVERY = {
     "target": "work", "payload": {"n": 1}, "due_at": AT, "accepted_at": AT,
 }  # fmt: skip
 POLICY = {"kind": "policy", "reason": "unknown", "tries": 3, "then": "hold"}
-THINGS = (ENDPOINT, STREAM, POLICY, SCHEDULE, DELIVERY)
+CALENDAR = {"kind": "calendar", "name": "nrw", "days": {"closed": {"2026-12-25": "Christmas"}}}
+THINGS = (ENDPOINT, STREAM, POLICY, CALENDAR, SCHEDULE, DELIVERY)
 WEBHOOK = {"target": "https://example.org", "webhook": {"url": "https://example.org/hook"}}
 OCCASION = {"schedule": "hourly", "scheduled_for": AT}
 DEAD = {"state": "dead", "dead_at": AT, "finished_at": AT}
@@ -63,11 +64,12 @@ def refusal(lines: list[bytes]) -> str:
 
 def test_a_whole_file_is_read_to_its_end() -> None:
     found = survey(file(*THINGS))
-    assert (found.total, found.bad, found.heading.namespace) == (5, 0, "default")
+    assert (found.total, found.bad, found.heading.namespace) == (6, 0, "default")
     assert found.counts == {
         "endpoints": 1,
         "streams": 1,
         "policies": 1,
+        "calendars": 1,
         "schedules": 1,
         "deliveries": 1,
     }
@@ -83,8 +85,8 @@ def test_a_file_that_is_cut_off_anywhere_is_refused() -> None:
 
 def test_a_part_of_a_file_or_two_files_are_refused() -> None:
     lines = file(*THINGS)
-    assert "counts 5 entries, and there are 4" in refusal(lines[:2] + lines[3:])
-    assert "there is more after its end in line 7" in refusal(lines + lines)
+    assert "counts 6 entries, and there are 5" in refusal(lines[:2] + lines[3:])
+    assert "there is more after its end in line 8" in refusal(lines + lines)
 
 
 @pytest.mark.parametrize("heading", [None, 7, [], "x", {}, {"kind": "delivery"}, DELIVERY])
@@ -119,6 +121,9 @@ def test_valid_records_are_accepted(thing: Any) -> None:
 
 BAD = (
     ({"kind": "user"}, "Invalid value 'user'"),
+    (CALENDAR | {"days": {"weekend": []}}, "closed: it closes no day"),
+    (CALENDAR | {"days": {"weekend": [8]}}, "weekend: 8 is no weekday"),
+    (CALENDAR | {"name": ""}, "is not a name"),
     (DELIVERY | {"surprise": 1}, "unknown field `surprise`"),
     (DELIVERY | {"id": "7"}, "id: '7' is no delivery id"),
     (DELIVERY | {"id": DELIVERY["id"].upper()[:-1] + "A"}, "is no delivery id"),  # type: ignore[attr-defined]

@@ -54,6 +54,7 @@ async def fill_store(home: Home) -> None:
         await app.endpoints.add("billing", URL, headers={"Authorization": "Bearer hunter2"})
         await app.streams.configure("others", on_failure="release")
         await app.recovery.set("unknown", tries=1, then="hold")
+        await app.calendars.set("office", weekend=["sunday"])
 
 
 async def many(home: Home) -> None:
@@ -66,7 +67,7 @@ async def test_a_store_is_moved_and_unfinished_deliveries_run_there_once_in_orde
     home: Home, there: Home
 ) -> None:
     await fill_store(home)
-    counts = "1 endpoints, 1 streams, 1 policies, 1 schedules, 5 deliveries"
+    counts = "1 endpoints, 1 streams, 1 policies, 1 calendars, 1 schedules, 5 deliveries"
     assert home.ok("export", "moved.ndjson", "--with-secrets") == f"{counts} exported"
     assert (home.folder / "moved.ndjson").stat().st_mode & 0o077 == 0
     assert there.ok("import", "moved.ndjson", "--yes") == f"{counts} imported"
@@ -134,16 +135,16 @@ async def test_a_pipe_is_read_to_its_end_before_anything_is_written(small: Home)
 async def test_a_file_with_bad_lines_is_refused_or_they_are_skipped(small: Home) -> None:
     await fill_store(small)
     lines = small.ok("export", "--with-secrets").splitlines()
-    bad = [*lines[:5], lines[5].replace('"pending"', '"lost"'), *lines[6:]]
+    bad = [*lines[:6], lines[6].replace('"pending"', '"lost"'), *lines[7:]]
     small.write("bad.ndjson", "\n".join(bad) + "\n")
     other = elsewhere(small)
     done = other.duly("import", "bad.ndjson", "--yes")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: line 6: Invalid enum value 'lost'")
+    assert done.stderr.startswith("error: line 7: Invalid enum value 'lost'")
     assert not (small.folder / "elsewhere.db").exists()
     skipped = other.duly("import", "bad.ndjson", "--yes", "--skip-bad", "--json")
     assert skipped.returncode == 1
-    assert skipped.stderr.startswith("line 6: Invalid enum value 'lost'")
+    assert skipped.stderr.startswith("line 7: Invalid enum value 'lost'")
     found = json.loads(skipped.stdout)
     assert (found["deliveries"]["new"], found["bad"]) == (4, 1)
     small.write("newer.ndjson", '{"kind": "duly-export", "version": 99}\n')

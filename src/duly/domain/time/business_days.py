@@ -47,6 +47,9 @@ class BusinessDays(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         if not self.weekend and not self.closed:
             raise InvalidInput("closed", "it closes no day; give dates or weekend days")
+        for each in self.weekend:
+            if not 1 <= each <= 7:
+                raise InvalidInput("weekend", f"{each} is no weekday; give 1 (Monday) to 7")
         if len(set(self.weekend)) == 7:
             raise InvalidInput("weekend", "it leaves no business day; leave out one of the seven")
         if len(self.closed) > MOST_CLOSED:

@@ -46,7 +46,7 @@ async def export(
     ] = False,
     common: Common = COMMON,
 ) -> None:
-    """Write the current endpoints, streams, schedules and deliveries, a line each.
+    """Write the current endpoints, streams, calendars, schedules and deliveries, a line each.
 
     Workers may run meanwhile; deliveries that they hold are exported as due. `duly import` reads
     the file.
