@@ -10,7 +10,7 @@ from textwrap import dedent
 from typing import Any
 
 import duly
-from duly import resources
+from duly import resources, schedule_resources
 
 INTRODUCTION = """# Python API
 
@@ -45,8 +45,8 @@ GIVEN = ("Delivery", "Handle", "Namespace")
 """Classes whose objects callers get and do not create."""
 RESOURCES: dict[str, type] = {
     "deliveries": resources.Deliveries,
-    "schedules": resources.Schedules,
-    "calendars": resources.Calendars,
+    "schedules": schedule_resources.Schedules,
+    "calendars": schedule_resources.Calendars,
     "endpoints": resources.Endpoints,
     "streams": resources.Streams,
     "dead_letters": resources.DeadLetters,

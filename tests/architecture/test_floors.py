@@ -21,7 +21,7 @@ FLOORS = (
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.services"),
         *("duly.telemetry", "duly.telemetry.tracing", "duly.vault", "duly.system", "duly.signals"),
-        "duly.modules",
+        *("duly.modules", "duly.schedule_resources"),
     },
     {"duly.composition", "duly.resources"},
     {"duly.sync"},

@@ -12,18 +12,17 @@ from duly.records.delivery import Accepted
 from duly.resources import (
     Alerts,
     Audit,
-    Calendars,
     DeadLetters,
     Deliveries,
     Endpoints,
     Keys,
     Recovery,
     Resources,
-    Schedules,
     Stats,
     Streams,
     Workers,
 )
+from duly.schedule_resources import Calendars, Schedules
 from duly.services.deliveries.intake import Item
 from duly.sync.blocking import Blocking, blocking, blocking_iterator
 from duly.sync.home import Home
