@@ -248,7 +248,11 @@ EXPECTED = {
         ("deliveries", "deliveries_line"),
         ("deliveries", "deliveries_pkey"),
     },
-    "schedules.ready": {("progress", "progress_next"), ("schedules", "schedules_pkey")},
+    "schedules.ready": {
+        ("progress", "progress_next"),
+        ("schedules", "schedules_pkey"),
+        ("calendars", "calendars_pkey"),
+    },
     "schedules.plan": {("progress", "progress_pkey"), ("schedules", "schedules_pkey")},
     "schedules.due": {("progress", "progress_next")},
     "schedules.behind": {("progress", "progress_next")},
