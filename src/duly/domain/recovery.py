@@ -211,5 +211,7 @@ class Pace(msgspec.Struct, frozen=True):
 def pace(paced_at: datetime | None, now: datetime, rate: float, most: int) -> Pace:
     """The pace now, for all workers together; what was not used for a second is lost."""
     unused = timedelta(seconds=max(1.0, 1 / rate))
-    since = now - unused if paced_at is None else max(paced_at, now - unused)
+    if paced_at is None or paced_at > now + unused:  # so far ahead only if the clock was put back
+        paced_at = now - unused
+    since = max(paced_at, now - unused)
     return Pace(max(0, min(most, int((now - since).total_seconds() * rate + 1e-6))), since)
