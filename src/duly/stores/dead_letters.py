@@ -106,6 +106,7 @@ class DeadLetters:
     async def retry(self, id: str, actor: str, *, reset: bool) -> Delivery:
         """Make one pending again, in a stream at its position; Conflict if it is not dead."""
         async with self._database.together() as session:
+            await self._wait(session, id)
             moved = await self._retry(session, id, reset)
             if moved:
                 await self._note(
@@ -116,6 +117,7 @@ class DeadLetters:
     async def edit(self, id: str, payload: bytes, actor: str) -> Delivery:
         """Retry one with another payload and a new count of attempts; Conflict if not dead."""
         async with self._database.together() as session:
+            await self._wait(session, id)
             moved = await self._retry(session, id, True)
             if moved:
                 rows = await session.fetch("dead_letters.edit", id=id, payload=payload)
@@ -126,6 +128,7 @@ class DeadLetters:
     async def discard(self, id: str, note: str, actor: str) -> Delivery:
         """Cancel one, which unblocks its stream; Conflict if it is not dead."""
         async with self._database.together() as session:
+            await self._wait(session, id)
             moved = bool(await self._discard_unordered(session, [id], note))
             moved = moved or await self._members.discard(session, id, note)
             if moved:
@@ -139,6 +142,7 @@ class DeadLetters:
         """
         verb = VERBS[type(move)]
         async with self._database.together() as session:
+            await self._wait(session, id, in_stream=not isinstance(move, GiveUp))
             moved = bool(await self._disposed(session, [id], move))
             if moved:
                 detail = msgspec.structs.asdict(move)
@@ -168,6 +172,15 @@ class DeadLetters:
                 )
             case _:
                 assert_never(move)
+
+    async def _wait(self, session: Session, id: str, *, in_stream: bool = False) -> None:
+        """Lock a dead letter that a worker or a bulk operation may have locked.
+
+        Without `in_stream` only if it has no position in a stream: its stream is locked first.
+        """
+        await session.fetch(
+            "dead_letters.wait", id=id, namespace=self._namespace, in_stream=in_stream
+        )
 
     async def _result(self, id: str, moved: bool, verb: str) -> Delivery:
         delivery = await self._deliveries.get(id)

@@ -107,21 +107,25 @@ class Recovery:
         return [DeadLetter(*row) for row in rows]
 
     async def decide(self, digest: str, decisions: Sequence[Decision]) -> int:
-        """Write decisions, unless other policies have been applied meanwhile; returns how many."""
+        """Write decisions, unless other policies have been applied meanwhile.
+
+        Returns how many were held or given up.
+        """
         async with self._sweeps.alone("decide") as (session, row):
             if row is None or row[0] != digest:
                 return 0
-            kept = [each for each in decisions if each.note is None]
-            done = await self._write(session, kept)
-            for each in decisions:
+            # Those that lock streams first: streams are locked before deliveries, in order.
+            ended = 0
+            for each in sorted(decisions, key=_lock_order):
                 if each.note is not None:
-                    done += await self._end(session, each)
-            return done
+                    ended += await self._end(session, each)
+            await self._write(session, [each for each in decisions if each.note is None])
+            return ended
 
-    async def _write(self, session: Session, decisions: Sequence[Decision]) -> int:
+    async def _write(self, session: Session, decisions: Sequence[Decision]) -> None:
         if not decisions:
-            return 0
-        rows = await session.fetch_batch(
+            return
+        await session.fetch_batch(
             "recovery.decide",
             columns={
                 "id": [each.letter.id for each in decisions],
@@ -130,7 +134,6 @@ class Recovery:
                 "dead_at": [each.letter.dead_at for each in decisions],
             },
         )
-        return len(rows)
 
     async def _end(self, session: Session, decision: Decision) -> int:
         """Hold or give up a dead letter whose tries are used up."""
@@ -171,6 +174,10 @@ class Recovery:
             if done:
                 await self._sweeps.pace(session, allowed.after(done, rate))
         return done
+
+
+def _lock_order(decision: Decision) -> tuple[bool, str]:
+    return decision.disposition is not Disposition.GIVEN_UP, decision.letter.stream or ""
 
 
 def _work(row: dict[str, Any]) -> RecoveryWork:

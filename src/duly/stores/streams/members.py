@@ -214,21 +214,23 @@ class Members:
         await heads.locked(session, self._namespace, stream)
 
     async def give_up(self, session: Session, id: str, cause: Cause) -> bool:
-        """Give up a dead letter; if it blocked its stream, the stream continues."""
+        """Give up a dead letter; if it blocked its stream, the stream continues.
+
+        Its stream may be gone, because idle streams are pruned before dead letters.
+        """
         found = await self._locked(session, id)
-        if found is None or not can_return(found[1]):
-            return False
-        await session.fetch(
+        await session.fetch("dead_letters.wait", id=id, namespace=self._namespace, in_stream=True)
+        rows = await session.fetch(
             "dead_letters.dispose",
             ids=[id],
             namespace=self._namespace,
             disposition=Disposition.GIVEN_UP,
             **cause.parameters,
         )
-        change = give_up(*found)
+        change = give_up(*found) if rows and found is not None else None
         if change is not None:
             await heads.write(session, change, await heads.now(session, self._namespace))
-        return True
+        return bool(rows)
 
 
 def _beginning(stream: StreamRow, member: Member) -> int:

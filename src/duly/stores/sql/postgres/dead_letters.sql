@@ -89,6 +89,14 @@ where {matching} and d.position is not null
   and (d.stream, d.position, d.id) > (:after_stream, :after_position::bigint, :after::uuid)
 order by d.stream, d.position, d.id limit :limit;
 
+-- name: wait
+-- Locks one dead letter, waiting for who has it locked; the statements below skip locked ones, and
+-- would take it for one that is not dead. The lock of a stream comes before those of its deliveries.
+select id::text as id from duly.deliveries
+where id = :id::uuid and namespace = :namespace and state = 'dead'
+  and (position is null or :in_stream)
+for update;
+
 -- name: retry
 -- Dead letters without a position in a stream, due one after the other; for the others see
 -- queue.sql.

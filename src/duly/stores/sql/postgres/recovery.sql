@@ -60,7 +60,12 @@ with chosen as materialized (
     update duly.deliveries d set disposition = null, revive_at = null
     from chosen c where d.id = c.id and d.disposition in ('left', 'recovering')
 )
-select count(*) >= :limit as more from chosen;
+-- Locked ones were left out.
+select exists (
+    select from duly.deliveries
+    where namespace = :namespace and disposition = any(array['left', 'recovering'])
+      and id <> all(array(select id from chosen))
+) as more;
 
 -- name: applied
 update duly.recovery set digest = :digest where namespace = :namespace;
@@ -80,17 +85,23 @@ select t.id, t.name from found join duly.targets t on t.id = found.target limit 
 
 -- name: undecided
 select d.id::text as id, :name::text as target, d.reason, d.error, d.attempt, d.retry, d.dead_at,
-       coalesce(d.revivals, 0) as revivals
+       coalesce(d.revivals, 0) as revivals,
+       case when d.position is not null then d.stream end as stream
 from duly.deliveries d
 where d.namespace = :namespace and d.dead_at is not null and d.disposition is null
   and d.target = :target
 order by d.dead_at limit :limit;
 
 -- name: decide
--- All dead letters that have not changed since they were read.
+-- All dead letters that have not changed since they were read. Locked ones are left for the next
+-- time: who has locked one may wait for another.
+with free as materialized (
+    select id from duly.deliveries where id = any(:id::uuid[]) for update skip locked
+)
 update duly.deliveries d set disposition = t.disposition, revive_at = t.revive_at
 from unnest(:id::uuid[], :disposition::text[], :revive_at::timestamptz[], :dead_at::timestamptz[])
     as t(id, disposition, revive_at, dead_at)
+join free on free.id = t.id
 where d.id = t.id and d.state = 'dead' and d.disposition is null and d.dead_at = t.dead_at
 returning d.id::text as id;
 
@@ -173,7 +184,8 @@ order by id for update skip locked;
 
 -- name: skip
 -- No policy applies to it: this generation does not look at it again.
-update duly.deliveries set generation = :name where id = any(:id::uuid[]) and state = 'dead';
+update duly.deliveries set generation = :name where state = 'dead' and id = any(array(
+    select id from duly.deliveries where id = any(:id::uuid[]) for update skip locked));
 
 -- name: count_tried
 update duly.generations set tried = tried + :tried

@@ -87,6 +87,11 @@ where {matching} and d.position is not null
   and (d.stream, d.position, d.id) > (:after_stream, :after_position, :after)
 order by d.stream, d.position, d.id limit :limit;
 
+-- name: wait
+-- Nobody else writes meanwhile, so there is nothing to wait for.
+select id from duly.deliveries
+where id = :id and namespace = :namespace and state = 'dead' and (position is null or :in_stream);
+
 -- name: retry
 -- Dead letters without a position in a stream, due one after the other; for the others see
 -- queue.sql.

@@ -82,7 +82,7 @@ select t.id, t.name from found join duly.targets t on t.id = found.target limit 
 
 -- name: undecided
 select d.id, :name as target, d.reason, d.error, d.attempt, d.retry, d.dead_at,
-       coalesce(d.revivals, 0) as revivals
+       coalesce(d.revivals, 0) as revivals, iif(d.position is null, null, d.stream) as stream
 from duly.deliveries d indexed by duly.deliveries_undecided
 where d.namespace = :namespace and d.dead_at is not null and d.disposition is null
   and d.target = :target
