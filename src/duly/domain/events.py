@@ -293,7 +293,7 @@ class GenerationBegan(Event, frozen=True):
 
 
 class GenerationWaits(Event, frozen=True):
-    """Workers of other generations still have the handlers of dead letters."""
+    """Dead letters wait for other workers that have their handlers."""
 
     generation: str
     handlers: list[str]

@@ -7,11 +7,14 @@ short transaction; a worker that is killed between two of them leaves the rest t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
+from duly.domain.deliveries.retry import decode
+from duly.domain.endpoints.endpoint import endpoint_name
 from duly.domain.events import (
     DeadLettersEnded,
     DeadLettersRevived,
@@ -24,6 +27,7 @@ from duly.domain.recovery import DeadLetter, Policies, policies_of
 from duly.engine.loops import Pause, contained
 from duly.ports import Clock, Emit, RecoveryWork, Store, Transport
 from duly.records.recovery import Disposition, Generation
+from duly.records.retry_plan import RetryPlan
 from duly.settings import Settings
 
 IDLE = 5.0
@@ -53,8 +57,8 @@ class Reviver:
         """When the next dead letter is retried, as of the last tick."""
         self.did_some = False
         """Whether the last tick changed anything."""
-        self._waits: set[str] = set()
-        """Generations of which it was reported that they wait."""
+        self._waits: set[tuple[str, str]] = set()
+        """Namespaces and generations of which it was reported that they wait."""
 
     async def tick(self) -> Pause:
         """Do one batch in each namespace that has something to do."""
@@ -98,7 +102,7 @@ class _Tried(msgspec.Struct, frozen=True):
     has_rest: bool = False
     """The rate may allow no more at this moment."""
     waits_for: list[str] = []
-    """Handlers that workers of other generations still have."""
+    """Handlers that other workers have."""
 
 
 def _in(event: Event, namespace: str) -> Event:
@@ -117,7 +121,7 @@ class _Revival:
         work: RecoveryWork,
     ) -> None:
         self._store, self._generations = store.recovery, store.generations
-        self._wakeups = store.wakeups
+        self._endpoints, self._wakeups = store.endpoints, store.wakeups
         self._namespace = work.namespace
         self._transport = transport
         self._settings = settings
@@ -125,7 +129,7 @@ class _Revival:
         self._work = work
         self._policies: Policies = policies_of(work.policies, settings.recovery_policies)
 
-    async def step(self, waits: set[str]) -> _Step:
+    async def step(self, waits: set[tuple[str, str]]) -> _Step:
         """Do one batch of each kind."""
         await self._begin_own()
         if not self._policies and self._work.digest is None:
@@ -169,11 +173,10 @@ class _Revival:
         for number, name in (await self._store.undecided_targets(TARGETS)).items():
             if self._transport.reaches(name):
                 letters = await self._store.undecided(number, name, BATCH)
-                plan = self._transport.plan(name, self._namespace)
+                plan = await self._plan(name)
                 decisions = [self._policies.decide(each, plan) for each in letters]
-                await self._store.decide(digest, decisions)
+                ended = await self._store.decide(digest, decisions)
                 decided = True
-                ended = sum(each.note is not None for each in decisions)
                 if ended:
                     self._emit(DeadLettersEnded(deliveries=ended))
         return decided
@@ -191,7 +194,7 @@ class _Revival:
             self._wakeups.hint()
             self._emit(DeadLettersRevived(deliveries=revived, generation=generation))
 
-    async def _try_generations(self, waits: set[str], *, more: bool) -> _Tried:
+    async def _try_generations(self, waits: set[tuple[str, str]], *, more: bool) -> _Tried:
         """Give dead letters of before their try in new generations."""
         found = _Tried()
         if not self._work.has_generation and (
@@ -204,9 +207,16 @@ class _Revival:
             found = _Tried(found.changed + tried.changed, found.has_rest or tried.has_rest)
             if tried.waits_for:
                 self._report(generation.name, tried.waits_for, waits)
-            elif not tried.changed and not tried.has_rest and not more:
+            elif not (tried.changed or tried.has_rest or more or await self._others_decide()):
                 await self._end(generation)
         return found
+
+    async def _others_decide(self) -> bool:
+        """Whether other workers have yet to apply the policies to dead letters of their targets."""
+        if not (self._work.undecided and self._policies):
+            return False
+        targets = (await self._store.undecided_targets(TARGETS)).values()
+        return not (await self._generations.elsewhere(None)).isdisjoint(targets)
 
     async def _end(self, generation: Generation) -> None:
         await self._generations.end(generation.name)
@@ -214,33 +224,60 @@ class _Revival:
 
     async def _try(self, generation: Generation, waiting: set[str]) -> _Tried:
         """Retry a batch in a generation; those of targets in `waiting` are left for later."""
-        letters = await self._untried(generation, waiting)
-        matching = [each for each in letters if self._matches(each)]
-        others = [each.id for each in letters if each not in matching]
+        letters, others = await self._chosen(generation, waiting)
         if others:
-            await self._generations.skip(generation.name, others)
-        if matching:
+            await self._generations.skip(generation.name, [each.id for each in others])
+        if letters:
             rate = self._settings.recovery_rate
-            done = await self._generations.revive(generation, matching, rate, BATCH)
+            done = await self._generations.revive(generation, letters, rate, BATCH)
             self._tell(done, generation.name)
             return _Tried(done + len(others), has_rest=True)
-        if others or not waiting:
+        if others:
             return _Tried(len(others))
-        left = await self._untried(generation, set())
+        left = await self._untried(generation, Disposition.RECOVERING, set())
+        if generation.with_held and not left:
+            left = await self._untried(generation, Disposition.HELD, set())
         return _Tried(waits_for=sorted({each.target for each in left}))
 
-    async def _untried(self, generation: Generation, waiting: set[str]) -> Sequence[DeadLetter]:
-        found = await self._generations.untried(generation, Disposition.RECOVERING, waiting, BATCH)
-        if generation.with_held and not found:
-            found = await self._generations.untried(generation, Disposition.HELD, waiting, BATCH)
-        return found
+    async def _chosen(
+        self, generation: Generation, waiting: set[str]
+    ) -> tuple[Sequence[DeadLetter], Sequence[DeadLetter]]:
+        """A batch to retry, and held ones to which no policy applies.
 
-    def _matches(self, letter: DeadLetter) -> bool:
-        plan = self._transport.plan(letter.target, self._namespace)
+        That a policy applies to a recovering one was decided by a worker that has its target's
+        retry plan; held ones of targets that this worker does not reach are left to others.
+        """
+        letters = await self._untried(generation, Disposition.RECOVERING, waiting)
+        if letters or not generation.with_held:
+            return letters, []
+        held = await self._untried(generation, Disposition.HELD, waiting)
+        while foreign := {each.target for each in held if not self._transport.reaches(each.target)}:
+            waiting = waiting | foreign
+            held = await self._untried(generation, Disposition.HELD, waiting)
+        plans = {target: await self._plan(target) for target in {each.target for each in held}}
+        matching = [each for each in held if self._matches(each, plans[each.target])]
+        return matching, [each for each in held if each not in matching]
+
+    async def _untried(
+        self, generation: Generation, disposition: Disposition, waiting: set[str]
+    ) -> Sequence[DeadLetter]:
+        return await self._generations.untried(generation, disposition, waiting, BATCH)
+
+    async def _plan(self, target: str) -> RetryPlan:
+        """The retry plan of a target: the transport knows only endpoints that it sends to."""
+        name = endpoint_name(target)
+        for endpoint in [] if name is None else await self._endpoints.some([name]):
+            if endpoint.details.retry is not None:
+                # An unreadable plan counts as none.
+                with contextlib.suppress(msgspec.MsgspecError):
+                    return decode(endpoint.details.retry)
+        return self._transport.plan(target, self._namespace)
+
+    def _matches(self, letter: DeadLetter, plan: RetryPlan) -> bool:
         policy = self._policies.policy_for(letter, plan)
         return policy is not None and policy.tries > 0
 
-    def _report(self, generation: str, handlers: list[str], waits: set[str]) -> None:
-        if generation not in waits:
-            waits.add(generation)
+    def _report(self, generation: str, handlers: list[str], waits: set[tuple[str, str]]) -> None:
+        if (place := (self._namespace, generation)) not in waits:
+            waits.add(place)
             self._emit(GenerationWaits(generation=generation, handlers=handlers))

@@ -57,9 +57,9 @@ class Recovery(Protocol):
         """Some of these dead letters of a target, the oldest first."""
 
     async def decide(self, digest: str, decisions: Sequence[Decision]) -> int:
-        """Write decisions, unless other policies have been applied meanwhile; returns how many.
+        """Write decisions, unless other policies have been applied meanwhile.
 
-        A stream that a given up one blocked continues.
+        Returns how many were held or given up. A stream that a given up one blocked continues.
         """
 
     async def revive(self, rate: float, batch: int) -> int:
@@ -87,8 +87,11 @@ class Generations(Protocol):
     async def open(self, own: str | None) -> list[tuple[Generation, bool]]:
         """Those that are not done and demanded or this worker's own, and whether demanded."""
 
-    async def elsewhere(self, generation: str) -> set[str]:
-        """The handlers of live workers of other generations."""
+    async def elsewhere(self, generation: str | None) -> set[str]:
+        """The handlers of live workers that work for this namespace.
+
+        If a generation is given, only of workers of other ones.
+        """
 
     async def untried(
         self,

@@ -170,7 +170,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.GenerationWaits: (
         logging.INFO,
-        "generation {generation} waits for workers of other generations that have {handlers}",
+        "generation {generation} waits for other workers that have {handlers}",
     ),
     events.GenerationDone: (
         logging.INFO,

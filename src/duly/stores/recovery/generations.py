@@ -15,8 +15,6 @@ from duly.stores.access.audit import note
 from duly.stores.database import Database, Row
 from duly.stores.recovery.sweeps import Sweeps, by_stream
 
-MOST_GENERATIONS = 100
-
 
 class Generations:
     """The generations in one namespace."""
@@ -54,12 +52,10 @@ class Generations:
 
     async def open(self, own: str | None) -> list[tuple[Generation, bool]]:
         """Those that are not done and demanded or this worker's own, and whether demanded."""
-        found = await self._generations(None, MOST_GENERATIONS)
-        return [
-            (each, demanded)
-            for each, demanded in found
-            if each.done_at is None and (demanded or each.name == own)
-        ]
+        rows = await self._database.fetch_named(
+            "recovery.open_generations", namespace=self._namespace, own=own
+        )
+        return [_generation(dict(row)) for row in rows]
 
     async def _generations(self, name: str | None, limit: int) -> list[tuple[Generation, bool]]:
         rows = await self._database.fetch_named(
@@ -67,9 +63,14 @@ class Generations:
         )
         return [_generation(dict(row)) for row in rows]
 
-    async def elsewhere(self, generation: str) -> set[str]:
-        """The handlers of live workers of other generations."""
-        rows = await self._database.fetch("recovery.elsewhere", generation=generation)
+    async def elsewhere(self, generation: str | None) -> set[str]:
+        """The handlers of live workers that work for this namespace.
+
+        If a generation is given, only of workers of other ones.
+        """
+        rows = await self._database.fetch(
+            "recovery.elsewhere", namespace=self._namespace, generation=generation
+        )
         return {name for row in rows for name in msgspec.json.decode(row[0])}
 
     async def untried(
@@ -125,7 +126,11 @@ class Generations:
                 if stream is not None:
                     await self._sweeps.members.lock(session, stream)
                 taken = await session.fetch(
-                    "recovery.take_untried", ids=[each.id for each in group], name=generation.name
+                    "recovery.take_untried",
+                    ids=[each.id for each in group],
+                    name=generation.name,
+                    first_at=generation.first_at,
+                    with_held=generation.with_held,
                 )
                 counts = {row[0]: row[1] for row in taken}
                 done += await self._sweeps.revive(session, stream, counts, cause, generation.name)

@@ -146,9 +146,17 @@ select name, first_at, with_held, demanded, tried, done_at from duly.generations
 where namespace = :namespace and (:name::text is null or name = :name::text)
 order by first_at desc, name limit :limit;
 
+-- name: open_generations
+select name, first_at, with_held, demanded, tried, done_at from duly.generations
+where namespace = :namespace and done_at is null and (demanded or name = :own::text)
+order by first_at desc, name;
+
 -- name: elsewhere
--- The handlers of live workers of other generations.
-select handlers::text as handlers from duly.workers where ended_at is null and generation is distinct from :generation::text;
+-- The handlers of live workers that work for the namespace; of other generations if one is given.
+select handlers::text as handlers from duly.workers
+where ended_at is null
+  and (:generation::text is null or generation is distinct from :generation::text)
+  and coalesce(namespaces, jsonb_build_array(namespace)) ?| array['*', :namespace::text];
 
 -- name: untried
 -- Dead letters that this generation has not tried.
@@ -177,8 +185,10 @@ where d.namespace = :namespace and d.disposition = :disposition
   and d.generation is distinct from :name::text;
 
 -- name: take_untried
+-- Those that have not changed since they were read: an operator may have held one.
 select id::text as id, coalesce(revivals, 0) as revivals from duly.deliveries
-where id = any(:ids::uuid[]) and state = 'dead' and disposition in ('recovering', 'held')
+where id = any(:ids::uuid[]) and state = 'dead' and dead_at <= :first_at
+  and (disposition = 'recovering' or :with_held and disposition = 'held')
   and generation is distinct from :name::text
 order by id for update skip locked;
 

@@ -132,9 +132,17 @@ select name, first_at, with_held, demanded, tried, done_at from duly.generations
 where namespace = :namespace and (:name is null or name = :name)
 order by first_at desc, name limit :limit;
 
+-- name: open_generations
+select name, first_at, with_held, demanded, tried, done_at from duly.generations
+where namespace = :namespace and done_at is null and (demanded or name = :own)
+order by first_at desc, name;
+
 -- name: elsewhere
--- The handlers of live workers of other generations.
-select handlers from duly.workers where ended_at is null and generation is not :generation;
+-- The handlers of live workers that work for the namespace; of other generations if one is given.
+select handlers from duly.workers
+where ended_at is null and (:generation is null or generation is not :generation)
+  and exists (select 1 from json_each(coalesce(namespaces, json_array(namespace)))
+              where value in ('*', :namespace));
 
 -- name: untried
 -- Dead letters that this generation has not tried.
@@ -162,9 +170,11 @@ where d.namespace = :namespace and d.disposition = :disposition
   and d.dead_at <= coalesce(:first_at, :now) and d.generation is not :name;
 
 -- name: take_untried
+-- Those that have not changed since they were read: an operator may have held one.
 select id, coalesce(revivals, 0) as revivals from duly.deliveries
-where id in (select value from json_each(:ids)) and state = 'dead'
-  and disposition in ('recovering', 'held') and generation is not :name;
+where id in (select value from json_each(:ids)) and state = 'dead' and dead_at <= :first_at
+  and (disposition = 'recovering' or :with_held and disposition = 'held')
+  and generation is not :name;
 
 -- name: skip
 -- No policy applies to it: this generation does not look at it again.
