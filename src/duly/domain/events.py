@@ -288,6 +288,10 @@ class DeadLettersEnded(Event, frozen=True):
     deliveries: int
 
 
+class RecoveryPoliciesDiffer(Event, frozen=True):
+    """A worker with another setting `recovery_policies` works for the same namespace."""
+
+
 class GenerationBegan(Event, frozen=True):
     generation: str
 

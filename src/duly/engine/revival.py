@@ -22,6 +22,7 @@ from duly.domain.events import (
     GenerationBegan,
     GenerationDone,
     GenerationWaits,
+    RecoveryPoliciesDiffer,
 )
 from duly.domain.recovery import DeadLetter, Policies, policies_of
 from duly.engine.loops import Pause, contained
@@ -35,6 +36,8 @@ BUSY = 0.2
 """Seconds between two batches, at least."""
 SHARE = 0.1
 """The share of its time in which it works, so that the store is left to urgent work."""
+AGAIN = timedelta(minutes=10)
+"""For how long the policies of a worker with another setting stay applied."""
 BATCH = 200
 TARGETS = 1000
 
@@ -57,8 +60,7 @@ class Reviver:
         """When the next dead letter is retried, as of the last tick."""
         self.did_some = False
         """Whether the last tick changed anything."""
-        self._waits: set[tuple[str, str]] = set()
-        """Namespaces and generations of which it was reported that they wait."""
+        self._memory = _Memory()
 
     async def tick(self) -> Pause:
         """Do one batch in each namespace that has something to do."""
@@ -68,7 +70,7 @@ class Reviver:
             store = self._store.within(work.namespace)
             foreign = None if store is self._store else work.namespace
             revival = _Revival(store, self._transport, settings, self._emit_within(foreign), work)
-            step = await contained(self.name, foreign, self._emit, revival.step(self._waits))
+            step = await contained(self.name, foreign, self._emit, revival.step(self._memory))
             steps.append(step if isinstance(step, _Step) else _Step(step.seconds))
         self.next_at = min((each.next_at for each in steps if each.next_at), default=None)
         self.did_some = any(each.did_some for each in steps)
@@ -85,6 +87,15 @@ class Reviver:
         if namespace is None:
             return self._emit
         return lambda event: self._emit(_in(event, namespace))
+
+
+class _Memory(msgspec.Struct):
+    """What a worker remembers between two ticks."""
+
+    waits: set[tuple[str, str]] = msgspec.field(default_factory=set)
+    """Namespaces and generations of which it was reported that they wait."""
+    applied: dict[str, tuple[str, datetime]] = msgspec.field(default_factory=dict)
+    """By namespace: the digest of this worker's policies, and when it was last seen applied."""
 
 
 class _Step(msgspec.Struct, frozen=True):
@@ -129,22 +140,38 @@ class _Revival:
         self._work = work
         self._policies: Policies = policies_of(work.policies, settings.recovery_policies)
 
-    async def step(self, waits: set[tuple[str, str]]) -> _Step:
+    async def step(self, memory: _Memory) -> _Step:
         """Do one batch of each kind."""
         await self._begin_own()
         if not self._policies and self._work.digest is None:
             return _Step(IDLE)
         digest = self._policies.digest
         if self._work.digest != digest:
-            more = await self._store.forget(digest, BATCH)
-            return _Step(BUSY, did_some=more or bool(self._policies))
+            return await self._apply(digest, memory.applied)
+        memory.applied[self._namespace] = digest, self._work.seen_at
         decided = self._work.undecided and bool(self._policies) and await self._decide(digest)
         revived = await self._revive()
-        tried = await self._try_generations(waits, more=decided)
+        tried = await self._try_generations(memory.waits, more=decided)
         next_at = self._soonest if tried.has_rest else self._next_at
         if decided or revived or tried.changed:
             return _Step(BUSY, did_some=True, next_at=next_at)
         return _Step(self._idle(next_at), next_at=next_at)
+
+    async def _apply(self, digest: str, applied: dict[str, tuple[str, datetime]]) -> _Step:
+        """Let this worker's policies be applied to a batch again.
+
+        Not if they were, and a worker with another setting has applied its own since: the two would
+        undo each other's decisions all the time.
+        """
+        known, seen_at = applied.get(self._namespace, (None, self._work.seen_at))
+        if known == digest and self._work.seen_at < seen_at + AGAIN:
+            return _Step(IDLE)
+        if known == digest:
+            self._emit(RecoveryPoliciesDiffer())
+        more = await self._store.forget(digest, BATCH)
+        if not more:
+            applied[self._namespace] = digest, self._work.seen_at
+        return _Step(BUSY, did_some=more or bool(self._policies))
 
     async def _begin_own(self) -> None:
         own = self._settings.generation

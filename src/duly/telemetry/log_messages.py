@@ -164,6 +164,10 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         "{deliveries} dead letters held or given up: the tries of their recovery policies are used "
         "up; see duly dead list --disposition held",
     ),
+    events.RecoveryPoliciesDiffer: (
+        logging.WARNING,
+        "workers have different recovery policies; set recovery_policies alike for all of them",
+    ),
     events.GenerationBegan: (
         logging.INFO,
         "generation {generation} is new; dead letters with a recovery policy get one try in it",

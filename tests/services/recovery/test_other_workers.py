@@ -14,7 +14,7 @@ from duly.records.recovery import Disposition
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.recovery.conftest import Deploy
 from tests.services.recovery.test_policies import HOUR, die, policy
-from tests.services.work import Work
+from tests.services.work import PLAN, Work
 from tests.transports.receiver import answer, receiver
 
 SECOND = timedelta(seconds=1)
@@ -34,6 +34,39 @@ async def test_the_retry_plan_of_an_endpoint_is_known_after_a_start(deploy: Depl
         app = (await deploy()).app
         await run_until_idle(app)
         assert (await app.get(sent.id)).disposition == "recovering"
+
+
+@pytest.mark.requirement("L1")
+async def test_workers_with_other_presets_do_not_undo_each_others_decisions(
+    postgres_url: str, clock: VirtualClock
+) -> None:
+    given: dict[str, Any] = {"clock": clock, "environment": {}}
+    async with (
+        App(postgres_url, **given) as one,
+        App(postgres_url, recovery_policies="presets", **given) as two,
+    ):
+        work = Work(one)
+        work.fails("a", 3)
+        await policy(one)
+        (id,) = await work.add("a", stream=None)
+        await run_until_idle(one, within=HOUR)
+        two.handler("work", retry=PLAN)(record)
+        first, second = (app.engine(stepped=True).worker.reviver for app in (one, two))
+        await first.catch_up()
+        await second.catch_up()
+        assert (await one.get(id)).disposition == "recovering", "the last one to start decides"
+        for _ in range(3):
+            clock.advance(timedelta(minutes=3))
+            for each in (first, second):
+                await each.catch_up()
+            assert (await one.get(id)).disposition == "recovering"
+        clock.advance(timedelta(minutes=2))
+        await first.catch_up()
+        assert (await one.get(id)).disposition is None, "the other one may have stopped"
+        assert one.telemetry.counts["RecoveryPoliciesDiffer"] == 1
+        await policy(one, reason="handler_exception", then="hold", tries=0)
+        await first.catch_up()
+        assert (await one.get(id)).disposition == "held", "a changed policy is applied at once"
 
 
 @pytest.mark.requirement("L3")
