@@ -106,6 +106,19 @@ def recovering(letter: DeadLetter) -> Decision:
 
 
 @pytest.mark.requirement("L2")
+@pytest.mark.parametrize("stream", [None, NAME])
+async def test_a_retry_of_a_delivery_waits_for_who_has_locked_it(
+    shared: Work, somebody: Somebody, stream: str | None
+) -> None:
+    (id,) = await die(shared, "a", stream=stream)
+    await somebody.locks("deliveries", id=id)
+    task = asyncio.create_task(shared.app.deliveries.retry(id))
+    await somebody.is_waited_for(task)
+    await somebody.ends()
+    assert (await task).state == "pending"
+
+
+@pytest.mark.requirement("L2")
 @pytest.mark.parametrize("verb", ["retry", "edit", "discard", "hold", "give_up", "release"])
 @pytest.mark.parametrize("stream", [None, NAME])
 async def test_an_operator_waits_for_who_has_locked_a_dead_letter(

@@ -185,8 +185,14 @@ class Deliveries:
         """Make a dead letter pending again, or a waiting delivery due now; else Conflict."""
         rule = "only a dead or waiting delivery can be retried"
         audit = self._audit(actor, "delivery.retried", id)
+        where = {"namespace": self._namespace}
         how = {"reset": True, "spread": 0.0, **BY_OPERATOR.parameters}
-        if await self._apply("dead_letters.retry", audit, ids=[id], **how):
+        async with self._database.together() as session:
+            await session.fetch("dead_letters.wait", id=id, in_stream=False, **where)
+            moved = bool(await session.fetch("dead_letters.retry", ids=[id], **how, **where))
+            if moved and audit is not None:
+                await audit(session)
+        if moved:
             return await self.get(id)
         return await self._move("hurry", id, rule, self._members.retry, audit)
 
@@ -209,7 +215,7 @@ class Deliveries:
         if not moved and delivery.position is not None:
             moved, delivery = await in_stream(id, audit), await self.get(id)
         if not moved:
-            refuse_given_up(delivery, "moved")
+            refuse_given_up(delivery, "cancelled" if verb == "cancel" else "retried")
             raise Conflict(f"delivery {id} is {delivery.state}; {rule}")
         return delivery
 
