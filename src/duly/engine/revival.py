@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from duly.domain.deliveries.retry import decode
-from duly.domain.endpoints.endpoint import endpoint_name
+from duly.domain.endpoints.endpoint import endpoint_name, is_outside
 from duly.domain.events import (
     DeadLettersEnded,
     DeadLettersRevived,
@@ -230,7 +230,7 @@ class _Revival:
             return found
         for generation, demanded in await self._generations.open(self._settings.generation):
             waiting = set() if demanded else await self._generations.elsewhere(generation.name)
-            tried = await self._try(generation, waiting)
+            tried = await self._try(generation, waiting, demanded=demanded)
             found = _Tried(found.changed + tried.changed, found.has_rest or tried.has_rest)
             if tried.waits_for:
                 self._report(generation.name, tried.waits_for, waits)
@@ -249,7 +249,7 @@ class _Revival:
         await self._generations.end(generation.name)
         self._emit(GenerationDone(generation=generation.name, deliveries=generation.tried))
 
-    async def _try(self, generation: Generation, waiting: set[str]) -> _Tried:
+    async def _try(self, generation: Generation, waiting: set[str], *, demanded: bool) -> _Tried:
         """Retry a batch in a generation; those of targets in `waiting` are left for later."""
         letters, others = await self._chosen(generation, waiting)
         if others:
@@ -264,7 +264,12 @@ class _Revival:
         left = await self._untried(generation, Disposition.RECOVERING, set())
         if generation.with_held and not left:
             left = await self._untried(generation, Disposition.HELD, set())
-        return _Tried(waits_for=sorted({each.target for each in left}))
+        targets = {each.target for each in left}
+        if not demanded:
+            # Handlers that only other programs of the namespace have are not of this deployment.
+            own = await self._generations.handlers(generation.name)
+            targets = {each for each in targets if each in own or is_outside(each)}
+        return _Tried(waits_for=sorted(targets))
 
     async def _chosen(
         self, generation: Generation, waiting: set[str]

@@ -93,6 +93,9 @@ class Generations(Protocol):
         If a generation is given, only of workers of other ones.
         """
 
+    async def handlers(self, generation: str) -> set[str]:
+        """The handlers of live workers of this generation that work for this namespace."""
+
     async def untried(
         self,
         generation: Generation,

@@ -98,11 +98,13 @@ class Recovery:
         return Replay(matching=matching, generation=begun)
 
     async def _undecided(self) -> int:
-        """How many a policy applies to that no worker has looked at yet, at most so many each."""
+        """How many a policy applies to that no worker has looked at yet; not counted to the end."""
         store, found = self._store.recovery, 0
         policies = policies_of(await store.policies(), self._presets)
         for number, target in (await store.undecided_targets(MOST_TARGETS)).items():
             plan = self._plan(target)
             for letter in await store.undecided(number, target, COUNTED_UP_TO):
                 found += policies.decide(letter, plan).disposition is Disposition.RECOVERING
+            if found >= COUNTED_UP_TO:
+                break
         return found

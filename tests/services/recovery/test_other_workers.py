@@ -153,3 +153,23 @@ class TestGenerations:
 
 async def record(delivery: Any) -> None:
     """A handler that does nothing."""
+
+
+@pytest.mark.requirement("L3")
+async def test_a_generation_does_not_wait_for_handlers_of_another_program(
+    postgres_url: str, clock: VirtualClock
+) -> None:
+    given: dict[str, Any] = {"clock": clock, "environment": {}, "recovery_rate": 1000.0}
+    async with App(postgres_url, **given) as app:
+        work = Work(app)
+        await policy(app, after="10h")
+        mine, theirs = await die(work, "a"), await die(work, "b", target="other")
+        await app.store.workers.register("theirs", 3600.0, 1, ["other"], (), "other-7")
+    async with App(postgres_url, generation="v42", **given) as app:
+        app.handler("work", retry=PLAN)(record)
+        clock.advance(SECOND)
+        assert await run_until_idle(app) == 1
+        states = [(await app.get(each)).state for each in (*mine, *theirs)]
+        assert states == ["completed", "dead"]
+        (generation,) = await app.recovery.generations()
+        assert generation.done_at is not None

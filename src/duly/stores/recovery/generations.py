@@ -68,8 +68,15 @@ class Generations:
 
         If a generation is given, only of workers of other ones.
         """
+        return await self._served("recovery.elsewhere", generation)
+
+    async def handlers(self, generation: str) -> set[str]:
+        """The handlers of live workers of this generation that work for this namespace."""
+        return await self._served("recovery.handlers", generation)
+
+    async def _served(self, statement: str, generation: str | None) -> set[str]:
         rows = await self._database.fetch(
-            "recovery.elsewhere", namespace=self._namespace, generation=generation
+            statement, namespace=self._namespace, generation=generation
         )
         return {name for row in rows for name in msgspec.json.decode(row[0])}
 

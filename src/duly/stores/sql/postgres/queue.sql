@@ -72,7 +72,7 @@ from duly.agenda a cross join lateral (
     -- Read for one lane at a time, in the order of the index.
     select * from duly.streams s where s.lane = a.lane offset 0
 ) s
-where a.unblocks_at is not null and a.token is null and a.halted is distinct from 'paused'
+where a.unblocks_at is not null and s.block_for is not null and a.token is null and a.halted is distinct from 'paused'
   and (:served::text[] is null or s.namespace = any(:served::text[]))
 order by a.unblocks_at limit :limit;
 

@@ -158,6 +158,12 @@ where ended_at is null
   and (:generation::text is null or generation is distinct from :generation::text)
   and coalesce(namespaces, jsonb_build_array(namespace)) ?| array['*', :namespace::text];
 
+-- name: handlers
+-- The same of this generation.
+select handlers::text as handlers from duly.workers
+where ended_at is null and generation = :generation::text
+  and coalesce(namespaces, jsonb_build_array(namespace)) ?| array['*', :namespace::text];
+
 -- name: untried
 -- Dead letters that this generation has not tried.
 select d.id::text as id, t.name as target, d.reason, d.error, d.attempt, d.retry, d.dead_at,

@@ -68,7 +68,7 @@ update duly.agenda set unblocks_at = :unblocks_at where lane = :lane;
 -- waits to be resumed, and one that is held for its head's attempt.
 select s.namespace, s.name, a.unblocks_at, :now as seen_at
 from duly.agenda a join duly.streams s on s.lane = a.lane
-where a.unblocks_at is not null and a.token is null and a.halted is not 'paused'
+where a.unblocks_at is not null and s.block_for is not null and a.token is null and a.halted is not 'paused'
   and (:served is null or s.namespace in (select value from json_each(:served)))
 order by a.unblocks_at limit :limit;
 

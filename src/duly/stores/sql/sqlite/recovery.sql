@@ -144,6 +144,13 @@ where ended_at is null and (:generation is null or generation is not :generation
   and exists (select 1 from json_each(coalesce(namespaces, json_array(namespace)))
               where value in ('*', :namespace));
 
+-- name: handlers
+-- The same of this generation.
+select handlers from duly.workers
+where ended_at is null and generation = :generation
+  and exists (select 1 from json_each(coalesce(namespaces, json_array(namespace)))
+              where value in ('*', :namespace));
+
 -- name: untried
 -- Dead letters that this generation has not tried.
 select d.id, t.name as target, d.reason, d.error, d.attempt, d.retry, d.dead_at,
