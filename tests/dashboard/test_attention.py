@@ -26,7 +26,11 @@ TROUBLED = {
     "endpoints_disabled": ["old"],
     "endpoints_paused": ["quiet"],
 }
-SUBJECTS = {AlertKind.CIRCUIT_OPEN: "endpoint:shop", AlertKind.ENDPOINT_DISABLED: "old"}
+SUBJECTS = {
+    AlertKind.CIRCUIT_OPEN: "endpoint:shop",
+    AlertKind.ENDPOINT_DISABLED: "old",
+    AlertKind.STREAM_RELEASED: "line",
+}
 CONCERNS = [
     ("No worker runs, and 3 deliveries are due.", "Look at workers", "workers"),
     (
@@ -49,6 +53,7 @@ CONCERNS = [
     ("Clock jumped: as it is", "Look at alerts", "settings/alerts"),
     ("Store errors: as it is", "Look at alerts", "settings/alerts"),
     ("Swept up: as it is", "Look at alerts", "settings/alerts"),
+    ("Stream released (line): as it is", "Look at it", "streams/line"),
 ]
 
 

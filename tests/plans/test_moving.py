@@ -17,7 +17,7 @@ GIVEN = {
     "until_lane": LOW, "until_position": "9", "batch": "200", "after": LOW, "until": HIGH,
     "ids": ONE, "id": ONE, "key": "'{k}'", "schedule": "'{1}'", "occurrence": "'{x}'",
     "priority": "'{5}'", "due_at": "'{2026-01-01Z}'", "crashes": "'{0}'",
-    "replay_from": "null", "halted": "null", "halted_at": "null",
+    "replay_from": "null", "halted": "null", "halted_at": "null", "unblocks_at": "null",
 }  # fmt: skip
 READ = {
     "slice": ("deliveries_line",),

@@ -115,7 +115,7 @@ export function concernsOf(now, alerts) {
       id: `alert ${each.id}`,
       kind: "warn",
       text: `${sentence(each.kind)}${each.subject ? ` (${each.subject})` : ""}: ${each.detail}`,
-      ...remedy(each.kind),
+      ...remedy(each),
       since: each.raised_at,
     });
   return found;
@@ -136,9 +136,10 @@ function isShown({ kind, subject }, found) {
 /** @param {string} kind */
 const sentence = (kind) => (kind[0] ?? "").toUpperCase() + kind.slice(1).replaceAll("_", " ");
 
-/** @param {string} kind */
-function remedy(kind) {
+/** @param {Alert} alert */
+function remedy({ kind, subject }) {
   if (kind === "late_deliveries")
     return { verb: "Look at them", href: link(["deliveries"], { state: "pending" }) };
+  if (kind === "stream_released" && subject) return { verb: "Look at it", href: link(["streams", subject]) };
   return { verb: "Look at alerts", href: link(["settings", "alerts"]) };
 }
