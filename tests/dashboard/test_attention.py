@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.requirement("S5", "U2"), pytest.mark.asyncio(loop_scop
 TROUBLED = {
     "due": 3,
     "dead": 1,
+    "undecided": 1,
     "poison": 2,
     "workers": 0,
     "planner_lag": 120.0,

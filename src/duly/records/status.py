@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from duly.records.stats import Counts, Retries
 from duly.records.worker import Worker
@@ -47,6 +49,9 @@ class NamespaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     upcoming: int = 0
     processing: int = 0
     dead: int = 0
+    undecided: Annotated[
+        int, Meta(description="dead letters neither recovering, nor held, nor given up")
+    ] = 0
     retries: Retries = Retries()
     poison: int = 0
     blocked_streams: int = 0

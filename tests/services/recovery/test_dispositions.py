@@ -172,3 +172,14 @@ async def test_a_note_is_needed(work: Work, note: str) -> None:
             await refused(id, note)
         assert error.value.field == "note"
     assert (await work.app.get(id)).disposition is None
+
+
+async def test_the_status_counts_those_that_wait_for_a_decision(work: Work) -> None:
+    one, two, *_ = await die(work, *range(4))
+    await die(work, "t", target="other")
+    await policy(work.app, target="other", after="10h")
+    await work.app.dead_letters.hold(one, "wait")
+    await work.app.dead_letters.give_up(two, "no use")
+    await run_until_idle(work.app)
+    now = (await work.app.stats.overview()).now
+    assert (now.dead, now.undecided) == (5, 2)

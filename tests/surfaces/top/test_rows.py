@@ -143,6 +143,7 @@ def test_each_concern_opens_what_it_is_about() -> None:
         store_seconds=0.0,
         due=1,
         dead=10_000,
+        undecided=10_000,
         poison=2,
         blocked_streams=1,
         paused_streams=3,

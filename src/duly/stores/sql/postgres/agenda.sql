@@ -59,6 +59,12 @@ select (select count(*) from due) as due,
        (select count(*) from (
             select 1 from duly.deliveries
             where namespace = :namespace and dead_at is not null limit :most) found) as dead,
+       least(:most, (select count(*) from (
+            select 1 from duly.deliveries
+            where namespace = :namespace and dead_at is not null and disposition is null
+            limit :most) found) + (select count(*) from (
+            select 1 from duly.deliveries
+            where namespace = :namespace and disposition = 'left' limit :most) found)) as undecided,
        (select count(*) from (
             select 1 from duly.claims c cross join lateral unnest(c.lanes) as l(lane)
             cross join lateral (

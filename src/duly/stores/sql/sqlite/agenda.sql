@@ -60,6 +60,12 @@ select (select count(*) from due) as due,
        (select count(*) from (
             select 1 from duly.deliveries
             where namespace = :namespace and dead_at is not null limit :most) found) as dead,
+       min(:most, (select count(*) from (
+            select 1 from duly.deliveries
+            where namespace = :namespace and dead_at is not null and disposition is null
+            limit :most) found) + (select count(*) from (
+            select 1 from duly.deliveries
+            where namespace = :namespace and disposition = 'left' limit :most) found)) as undecided,
        (select count(*) from (
             select 1 from duly.agenda a
             join duly.targets t on t.id = a.target and t.namespace = :namespace

@@ -23,8 +23,8 @@ def _of_work(now: NamespaceStatus) -> Iterator[Row]:
     if now.due and not now.workers:
         text = f"no worker runs, and {_number(now, now.due, 'delivery is', 'deliveries are')} due"
         yield _row("workers", Tone.BAD, text, View(Kind.WORKERS))
-    if now.dead:
-        text = f"{_number(now, now.dead, 'dead letter needs', 'dead letters need')} a decision"
+    if now.undecided:
+        text = f"{_number(now, now.undecided, 'dead letter needs', 'dead letters need')} a decision"
         yield _row("dead", Tone.BAD, text, View(Kind.DEAD_LETTERS))
     if now.poison:
         text = f"{_number(now, now.poison, 'delivery has', 'deliveries have')} crashed workers"

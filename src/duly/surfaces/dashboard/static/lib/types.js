@@ -5,7 +5,7 @@
 /** @typedef {Counts & { at: string, lateness: Percentiles | null, pickup: Percentiles | null, run: Percentiles | null }} Point */
 /** @typedef {{ since: string, until: string, step: number, points: Point[] }} Series */
 /** @typedef {{ id: number, at: string, counts: Counts, due: number, late: number, processing: number, dead_letters: number, oldest_due_seconds: number, workers: number }} Second */
-/** @typedef {{ at: string, counted_up_to: number, due: number, oldest_due_at: string | null, late: number, oldest_late_at: string | null, upcoming: number, processing: number, dead: number, retries: { count: number, next_at: string | null }, poison: number, blocked_streams: number, paused_streams: number, workers: number, last_beat_at: string | null, planner_lag: number, circuits_open: string[], circuits_probing: string[], endpoints_paused: string[], endpoints_disabled: string[] }} NamespaceStatus */
+/** @typedef {{ at: string, counted_up_to: number, due: number, oldest_due_at: string | null, late: number, oldest_late_at: string | null, upcoming: number, processing: number, dead: number, undecided: number, retries: { count: number, next_at: string | null }, poison: number, blocked_streams: number, paused_streams: number, workers: number, last_beat_at: string | null, planner_lag: number, circuits_open: string[], circuits_probing: string[], endpoints_paused: string[], endpoints_disabled: string[] }} NamespaceStatus */
 /** @typedef {{ now: NamespaceStatus, last_hour: Counts }} Overview */
 /** @typedef {{ count: number, oldest: string, rate: number | null, seconds_left: number | null }} Backlog */
 /** @typedef {{ store: string, workers: number, recovering: Backlog | null, next_planned_at: string | null, planner_lag: number, zones: string }} Status */

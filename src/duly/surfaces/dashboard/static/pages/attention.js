@@ -51,14 +51,14 @@ export function concernsOf(now, alerts) {
       verb: "Look at workers",
       href: link(["workers"]),
     });
-  if (now.dead)
+  if (now.undecided)
     add({
       id: "dead",
       kind: "bad",
       text:
-        now.dead === 1
+        now.undecided === 1
           ? "1 dead letter needs a decision."
-          : `${count(now.dead, now.counted_up_to)} dead letters need a decision.`,
+          : `${count(now.undecided, now.counted_up_to)} dead letters need a decision.`,
       verb: "Retry or discard",
       href: link(["dead_letters"]),
     });

@@ -196,7 +196,10 @@ function figures(now) {
     ${figure(
       "Dead letters",
       () => known(live()?.dead_letters ?? now.value?.dead, counted),
-      () => known(live()?.dead_letters ?? now.value?.dead, (value) => (value ? "need a decision" : "none")),
+      () =>
+        known(now.value?.undecided, (value) =>
+          value ? `${counted(value)} need a decision` : "none needs a decision",
+        ),
       link(["dead_letters"]),
     )}
   </div>`;
