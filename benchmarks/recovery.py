@@ -3,8 +3,8 @@
 python -m benchmarks.recovery [--dead 100000] [--rate 100] [--seconds 10] [--rounds 3]
 
 The time from accepted to handler start of other deliveries, in turn: without a policy, while a
-policy is applied to all dead letters, and while they are retried and die again, 100 a second. Also
-how much memory the worker has before and after.
+policy is applied to all dead letters, and while they are retried and die again, at the default rate
+or `--revived` a second. Also how much memory the worker has before and after.
 """
 
 import argparse
@@ -22,16 +22,14 @@ from benchmarks.places import folder, fresh, in_process, server
 from benchmarks.suspects import summary
 
 REASON = "timeout_exceeded"
-REVIVED = 100.0
-"""Dead letters a second."""
 WANTED = 1.5
 
 
 class Lateness:
     """An app that notes how late ordinary deliveries are, and whose dead letters die again."""
 
-    def __init__(self, url: str) -> None:
-        self.app = duly.App(url, recovery_rate=REVIVED)
+    def __init__(self, url: str, revived: float) -> None:
+        self.app = duly.App(url, recovery_rate=revived)
         self.found: list[float] = []
         self.app.handler("quick")(self._quick)
         self.app.handler("bad", retry=duly.no_retry)(self._bad)
@@ -94,7 +92,7 @@ def memory() -> float:
 async def measure(url: str, given: argparse.Namespace) -> None:
     """Measure on one store and print the result."""
     late: dict[str, list[float]] = {"without": [], "applying": [], "retrying": []}
-    lateness = Lateness(url)
+    lateness = Lateness(url, given.revived)
     async with lateness.app as app:
         await make_dead(app, given.dead)
         running = asyncio.create_task(app.run(signals=False))
@@ -129,12 +127,12 @@ async def main(given: argparse.Namespace) -> None:
             print(
                 f"{kind}: p99 {found['without']['p99_ms']} ms without; {ratio['applying']:.2f} "
                 f"times while a policy is applied, {ratio['retrying']:.2f} times while "
-                f"{REVIVED:g}/s are retried (wanted at most {WANTED}); memory "
+                f"{given.revived:g}/s are retried (wanted at most {WANTED}); memory "
                 f"{found['memory']['before_mb']} MB and {found['memory']['grown_mb']:+} MB"
             )
 
 
-OPTIONS = {"dead": 100_000, "rate": 100, "seconds": 10.0, "rounds": 3}
+OPTIONS = {"dead": 100_000, "rate": 100, "seconds": 10.0, "rounds": 3, "revived": 10.0}
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__)

@@ -38,7 +38,7 @@ SHARE = 0.1
 """The share of its time in which it works, so that the store is left to urgent work."""
 AGAIN = timedelta(minutes=10)
 """For how long the policies of a worker with another setting stay applied."""
-BATCH = 200
+BATCH = 50
 TARGETS = 1000
 
 
