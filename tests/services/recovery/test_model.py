@@ -199,6 +199,7 @@ class Play:
         assert self.ran == self.model.ran, "the stream ran in another order"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("L1", "L2")
 @pytest.mark.parametrize("seed", range(8))
 async def test_dead_letters_are_as_in_the_model(
