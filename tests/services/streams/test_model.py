@@ -158,7 +158,6 @@ async def follow(database: str, plans: list[list[str]], steps: list[tuple[str, o
             await compared.do(operation, argument)
 
 
-@pytest.mark.long
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

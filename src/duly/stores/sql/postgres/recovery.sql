@@ -1,6 +1,14 @@
 -- Dead letters that recover by policies and generations. Everything that changes them begins with
 -- lock, so that one worker at a time does it.
 
+-- name: first
+-- No earlier one of the stream and target is still to be decided: it would be overtaken.
+not exists (
+    select 1 from duly.deliveries e
+    where e.namespace = d.namespace and e.stream = d.stream and e.position < d.position
+      and e.dead_at is not null and e.position is not null and e.disposition is null
+      and e.target = d.target)
+
 -- name: survey
 -- What there is to do in each namespace: dead letters without a disposition, the next to be
 -- retried, the policies, and the generations.
@@ -118,10 +126,11 @@ order by id for update skip locked;
 
 -- name: take_line
 -- The first of a stream that are to be retried, in order.
-select id::text as id, coalesce(revivals, 0) as revivals from duly.deliveries
+select id::text as id, coalesce(revivals, 0) as revivals from duly.deliveries d
 where namespace = :namespace and stream = :stream and dead_at is not null
   and position is not null and disposition = 'recovering'
   and revive_at <= coalesce(:now::timestamptz, now())
+  and {first}
 order by position limit :limit for update;
 
 -- name: revived
@@ -182,6 +191,7 @@ from duly.deliveries d join duly.targets t on t.id = d.target
 where d.namespace = :namespace and d.stream = :stream and d.dead_at <= :first_at
   and d.position is not null and d.disposition = :disposition
   and d.generation is distinct from :name::text and t.name <> all(:waiting::text[])
+  and {first}
 order by d.position limit :limit;
 
 -- name: untried_count

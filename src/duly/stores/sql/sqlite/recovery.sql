@@ -1,6 +1,14 @@
 -- Dead letters that recover by policies and generations. Everything that changes them begins with
 -- lock, so that one worker at a time does it.
 
+-- name: first
+-- No earlier one of the stream and target is still to be decided: it would be overtaken.
+not exists (
+    select 1 from duly.deliveries e
+    where e.namespace = d.namespace and e.stream = d.stream and e.position < d.position
+      and e.dead_at is not null and e.position is not null and e.disposition is null
+      and e.target = d.target)
+
 -- name: survey
 -- What there is to do in each namespace: dead letters without a disposition, the next to be
 -- retried, the policies, and the generations.
@@ -107,9 +115,10 @@ where id in (select value from json_each(:ids)) and state = 'dead'
 -- name: take_line
 -- The first of a stream that are to be retried, in order.
 select id, coalesce(revivals, 0) as revivals
-from duly.deliveries indexed by duly.deliveries_dead_line
+from duly.deliveries d indexed by duly.deliveries_dead_line
 where namespace = :namespace and stream = :stream and dead_at is not null
   and position is not null and disposition = 'recovering' and revive_at <= :now
+  and {first}
 order by position limit :limit;
 
 -- name: revived
@@ -169,6 +178,7 @@ from duly.deliveries d indexed by duly.deliveries_dead_line join duly.targets t 
 where d.namespace = :namespace and d.stream = :stream and d.dead_at <= :first_at
   and d.position is not null and d.disposition = :disposition and d.generation is not :name
   and t.name not in (select value from json_each(:waiting))
+  and {first}
 order by d.position limit :limit;
 
 -- name: untried_count
