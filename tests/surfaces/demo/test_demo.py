@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -14,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.forks import start
-from tests.surfaces.processes import DEADLINE_SECONDS, Home, children, environment
+from tests.surfaces.processes import DEADLINE_SECONDS, Home, Running, environment
 
 SHORT = ("demo", "--orders", "48", "--away", "1")
+LONG = ("demo", "--orders", "2000", "--away", "1")
+"""Its first server sends for more than a second before the demo kills it."""
 FORGETFUL = """
 import sys
 from duly.surfaces.cli.demo.arrivals import Arrivals, item_of
@@ -109,15 +112,12 @@ def test_the_exit_code_tells_that_the_receiver_lost_one(sqlite_home: Home) -> No
 def test_signals_end_it_and_leave_nothing_behind(
     sqlite_home: Home, numbers: tuple[int, ...]
 ) -> None:
-    with sqlite_home.running(*SHORT, environ=temporary(sqlite_home)) as running:
-        while "on disk" not in (running.printed() or "on disk"):
-            pass
-        servers = children(running.process.pid)
+    with sqlite_home.running(*LONG, environ=temporary(sqlite_home)) as running:
+        server = busy_server(running)
         for number in numbers:
             running.signal(number)
         assert running.end() == 130
-    assert len(servers) == 1
-    assert not Path(f"/proc/{servers[0]}").exists()
+    assert not Path(f"/proc/{server}").exists()
     assert left_behind(sqlite_home) == []
 
 
@@ -126,14 +126,14 @@ def test_closing_the_terminal_leaves_nothing_behind(sqlite_home: Home) -> None:
     ours, its = pty.openpty()
     env = environment({"TERM": "xterm", "COLUMNS": "100", **temporary(sqlite_home)})
     process = subprocess.Popen(
-        [sys.executable, "-m", "duly", *SHORT], stdin=its, stdout=its, stderr=its,
+        [sys.executable, "-m", "duly", *LONG], stdin=its, stdout=its, stderr=its,
         cwd=sqlite_home.folder, env=env, preexec_fn=own_terminal,
     )  # fmt: skip
     os.close(its)
     seen = b""
     while b"on disk" not in seen:
         seen += os.read(ours, 65536)
-    (server,) = children(process.pid)
+    server = server_in(seen.decode(errors="replace"))
     os.close(ours)
     process.wait(DEADLINE_SECONDS)
     assert not runs(server)
@@ -142,10 +142,8 @@ def test_closing_the_terminal_leaves_nothing_behind(sqlite_home: Home) -> None:
 
 @pytest.mark.requirement("S6")
 def test_its_server_ends_even_if_the_demo_is_killed(sqlite_home: Home) -> None:
-    with sqlite_home.running(*SHORT, environ=temporary(sqlite_home)) as running:
-        while "on disk" not in (running.printed() or "on disk"):
-            pass
-        (server,) = children(running.process.pid)
+    with sqlite_home.running(*LONG, environ=temporary(sqlite_home)) as running:
+        server = busy_server(running)
         running.signal(signal.SIGKILL)
         running.end()
         ends = time.monotonic() + DEADLINE_SECONDS
@@ -167,6 +165,19 @@ def test_a_number_out_of_range_is_refused(
     done = sqlite_home.duly("demo", *flags)
     assert (done.returncode, done.stdout) == (2, "")
     assert problem in done.stderr
+
+
+def busy_server(running: Running) -> int:
+    """The id of the demo's first server, once it has accepted the work."""
+    printed = ""
+    while "on disk" not in printed:
+        printed += running.printed() or "on disk"
+    return server_in(printed)
+
+
+def server_in(printed: str) -> int:
+    """The id of the server that the demo printed last."""
+    return int(re.findall(r"as process (\d+)", printed)[-1])
 
 
 def own_terminal() -> None:
