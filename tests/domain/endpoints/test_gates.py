@@ -153,3 +153,31 @@ def test_a_clock_that_steps_back_allows_nothing_more() -> None:
     gate, _ = admit(Gate(), limits, 1000, 0, 0, NOW)
     later, passed = admit(gate, limits, 1000, 0, 0, NOW - seconds(5))
     assert (passed.many, later.paced_at) == (0, gate.paced_at)
+
+
+@pytest.mark.requirement("P6")
+def test_a_clock_that_was_set_back_does_not_hold_a_target_up() -> None:
+    limits = TargetLimits(rate=50.0)
+    gate, _ = admit(Gate(), limits, 1000, 0, 0, NOW)
+    before = NOW - timedelta(hours=1)
+    gate, passed = admit(gate, limits, 1000, 0, 0, before)
+    assert (passed.many, gate.paced_at) == (0, before)
+    assert admit(gate, limits, 1000, 0, 0, before + seconds(0.1))[1].many == 5
+
+
+@pytest.mark.requirement("P6")
+def test_admitted_deliveries_start_evenly_however_late_the_gate_is_asked() -> None:
+    limits, gate, starts = TargetLimits(rate=100.0), Gate(), list[float]()
+    for asked in (0.0, 0.055, 0.09, 0.19, 0.21, 0.28):
+        gate, passed = admit(gate, limits, 1000, 0, 0, NOW + seconds(asked))
+        assert passed.pace is not None
+        starts += [asked + passed.pace.first_in + n * 0.01 for n in range(passed.many)]
+    assert starts == pytest.approx([n * 0.01 for n in range(len(starts))], abs=1e-4)
+    assert len(starts) == 39
+
+
+@pytest.mark.requirement("P6")
+def test_a_gate_that_was_filled_is_asked_again_soon() -> None:
+    limits = TargetLimits(in_flight=10)
+    assert admit(Gate(), limits, 50, 2, 3, NOW)[1] == Pass(5, NOW + seconds(0.25))
+    assert admit(Gate(), limits, 5, 2, 3, NOW)[1] == Pass(5)

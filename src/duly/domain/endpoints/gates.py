@@ -20,6 +20,8 @@ PROBE_TAKES = timedelta(seconds=75)
 GIVES_UP_AFTER = timedelta(days=5)
 BURST_SECONDS = 0.1
 """How much unused rate is kept, in seconds, so that a late worker does not lose it."""
+LONGEST_AHEAD = timedelta(seconds=10)
+"""A rate that is used up for longer than this was stored before the clock was set back."""
 AGAIN = timedelta(seconds=0.25)
 
 COUNTED = {
@@ -57,11 +59,24 @@ class TargetLimits(msgspec.Struct, frozen=True):
     in_flight: int | None = None
 
 
+NO_LIMITS = TargetLimits()
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """When admitted deliveries start: the first after `first_in` seconds, the others behind it."""
+
+    first_in: float
+    interval: float
+    """Seconds between two of them."""
+
+
 class Pass(msgspec.Struct, frozen=True):
-    """How many deliveries are admitted now, and when to ask again."""
+    """How many deliveries are admitted now, when they start, and when to ask again."""
 
     many: int
     again_at: datetime | None = None
+    pace: Pace | None = None
+    """None if they all start at once."""
 
 
 def admit(
@@ -73,14 +88,14 @@ def admit(
     """
     if gate.opened_at is not None:
         return _probe(gate, now)
-    most = wanted
+    most, again_at = wanted, None
     if limits.in_flight is not None:
-        most = min(most, limits.in_flight - here - elsewhere)
-        if most <= 0:
+        most = max(0, min(most, limits.in_flight - here - elsewhere))
+        if most < wanted:
             # A delivery that ends on this worker wakes it; those of other workers do not.
-            return gate, Pass(0, now + AGAIN)
-    if limits.rate is None:
-        return gate, Pass(most)
+            again_at = now + AGAIN
+    if limits.rate is None or not most:
+        return gate, Pass(most, again_at)
     return _paced(gate, limits.rate, most, now)
 
 
@@ -92,18 +107,35 @@ def _probe(gate: Gate, now: datetime) -> tuple[Gate, Pass]:
 
 
 def _paced(gate: Gate, rate: float, most: int, now: datetime) -> tuple[Gate, Pass]:
-    """Each delivery moves `paced_at` forward by 1/rate seconds; it stays at most a burst behind."""
-    interval = 1 / rate
-    burst = 1.0 + rate * BURST_SECONDS
-    earliest = now - timedelta(seconds=burst * interval)
-    used_up = max(gate.paced_at or now - timedelta(seconds=interval), earliest)
+    """Each delivery moves `paced_at` forward by 1/rate seconds; it stays at most a burst behind.
+
+    A delivery starts BURST_SECONDS after its place in the sequence, and at once if that has
+    passed. So deliveries start evenly, however late and in which order the workers ask.
+    """
+    many, used_up = room_for(rate, gate.paced_at, most, now)
+    first_in = (used_up - now).total_seconds() + 1 / rate + BURST_SECONDS
+    used_up += timedelta(seconds=many / rate)
+    pause = timedelta(seconds=max(1.0, _burst(rate) / 2) / rate)
+    pace = Pace(max(0.0, first_in), 1 / rate) if many else None
+    return msgspec.structs.replace(gate, paced_at=used_up), Pass(many, used_up + pause, pace)
+
+
+def room_for(
+    rate: float, paced_at: datetime | None, most: int, now: datetime
+) -> tuple[int, datetime]:
+    """How many deliveries the rate allows now, and the moment up to which it is used up."""
+    earliest = now - timedelta(seconds=_burst(rate) / rate)
+    used_up = max(paced_at or earliest, earliest)
+    if used_up > now + LONGEST_AHEAD:
+        used_up = now
     # The small addend keeps rounding from losing a delivery.
     free = int((now - used_up).total_seconds() * rate + 1e-6)
     # A worker that waited for the lock on the gate may have an earlier `now` than the last one.
-    many = max(0, min(most, free))
-    used_up += timedelta(seconds=many * interval)
-    pause = timedelta(seconds=max(1.0, burst / 2) * interval)
-    return msgspec.structs.replace(gate, paced_at=used_up), Pass(many, used_up + pause)
+    return max(0, min(most, free)), used_up
+
+
+def _burst(rate: float) -> float:
+    return 1.0 + rate * BURST_SECONDS
 
 
 def failed(gate: Gate, times: int, now: datetime) -> Gate:

@@ -6,7 +6,8 @@ on conflict (target) do update set target = excluded.target;
 -- name: seen
 -- Only after they are locked: the in-flight counts of other workers must be current. So must the
 -- time, which is not that of the transaction's start: that may be long ago.
-select g.target, t.name, e.state, e.rate, e.in_flight, g.failures, g.first_failed_at, g.opened_at,
+select g.target, t.name, e.state, coalesce(e.rate, l.rate) as rate,
+       coalesce(e.in_flight, l.in_flight) as in_flight, g.failures, g.first_failed_at, g.opened_at,
        g.probe_at, g.probing, g.probes, g.paced_at,
        (select coalesce(sum(f.many), 0)::integer from duly.in_flight f
         join duly.workers w on w.id = f.worker and w.ended_at is null
@@ -14,6 +15,7 @@ select g.target, t.name, e.state, e.rate, e.in_flight, g.failures, g.first_faile
        coalesce(:now::timestamptz, clock_timestamp()) as seen_at
 from duly.gates g join duly.targets t on t.id = g.target
 left join duly.endpoints e on e.target = g.target
+left join duly.limits l on l.target = g.target
 where g.target = any(:targets::integer[]);
 
 -- name: write

@@ -5,7 +5,8 @@ on conflict (target) do nothing;
 
 -- name: seen
 -- Only after they are locked: the in-flight counts of other workers must be current.
-select g.target, t.name, e.state, e.rate, e.in_flight, g.failures, g.first_failed_at, g.opened_at,
+select g.target, t.name, e.state, coalesce(e.rate, l.rate) as rate,
+       coalesce(e.in_flight, l.in_flight) as in_flight, g.failures, g.first_failed_at, g.opened_at,
        g.probe_at, g.probing, g.probes, g.paced_at,
        (select coalesce(sum(f.many), 0) from duly.in_flight f
         join duly.workers w on w.id = f.worker and w.ended_at is null
@@ -13,6 +14,7 @@ select g.target, t.name, e.state, e.rate, e.in_flight, g.failures, g.first_faile
        :now as seen_at
 from duly.gates g join duly.targets t on t.id = g.target
 left join duly.endpoints e on e.target = g.target
+left join duly.limits l on l.target = g.target
 where g.target in (select value from json_each(:targets));
 
 -- name: write

@@ -1,0 +1,1 @@
+"""Fair keys and limit keys through an App."""
