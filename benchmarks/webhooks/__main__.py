@@ -2,6 +2,10 @@
 
 python -m benchmarks.webhooks [--small] [--rounds 3] [--store postgresql|sqlite]
     [--part speed|isolation|rate] [--count 20000] [--in-flight 50] [--each-rate 10]
+    [--before FOLDER]
+
+FOLDER is a worktree of an earlier commit: `git worktree add ../before COMMIT`. It is run with this
+environment's packages, so what only the earlier commit needs has to be installed.
 """
 
 import argparse
@@ -11,9 +15,9 @@ from pathlib import Path
 
 import uvloop
 
+from benchmarks.members import Sink
 from benchmarks.places import folder, server
 from benchmarks.webhooks import isolation, rate, speed
-from benchmarks.webhooks.members import Sink
 from benchmarks.webhooks.sizes import FULL, SMALL, Sizes
 from tests.support.postgres import Server
 
@@ -53,6 +57,7 @@ if __name__ == "__main__":
     )
     arguments.add_argument("--store", choices=KINDS, action="append")
     arguments.add_argument("--part", choices=PARTS, action="append")
+    arguments.add_argument("--before", type=Path)
     given = arguments.parse_args()
     logging.getLogger("duly").setLevel(logging.ERROR)
     uvloop.install()
@@ -61,5 +66,6 @@ if __name__ == "__main__":
         count=given.count,
         in_flight=given.in_flight,
         each_rate=given.each_rate,
+        before=given.before,
     )
     asyncio.run(main(given.store or list(KINDS), given.part or list(PARTS), wanted))

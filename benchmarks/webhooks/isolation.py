@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import duly
+from benchmarks.members import Member, Sink, cpu_seconds
 from benchmarks.places import fresh
 from benchmarks.webhooks.load import SETTINGS, add_endpoints, fill, produce
-from benchmarks.webhooks.members import Member, Sink, cpu_seconds
 from benchmarks.webhooks.sizes import Sizes
 from benchmarks.windows import WINDOW_SECONDS, Waited, p99s
 from tests.support.postgres import Server
@@ -80,7 +80,7 @@ class Isolation:
         seconds = WARM_UP_SECONDS + self._sizes.seconds
         load = {"targets": targets, "rate": self._sizes.each_rate, "seconds": seconds}
         inside = ["--produce", json.dumps(load)] if self._kind == "sqlite" else []
-        with Member("worker", "--database", database, *inside) as worker:
+        with Member("webhooks.worker", "--database", database, *inside) as worker:
             self._sink.report()  # requests of a previous worker
             before = cpu_seconds(worker.pid)
             worker.write_line("go")

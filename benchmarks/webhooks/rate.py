@@ -4,9 +4,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import duly
+from benchmarks.members import Member, Sink, cpu_seconds
 from benchmarks.places import fresh
 from benchmarks.webhooks.load import add_endpoints, fill
-from benchmarks.webhooks.members import Member, Sink, cpu_seconds
 from benchmarks.webhooks.sizes import Sizes
 from tests.support.postgres import Server
 
@@ -21,7 +21,7 @@ async def measure(kind: str, postgres: Server, place: Path, sink: Sink, sizes: S
     await fill(database, duly.endpoint("paced"), sizes.paced_backlog)
     with ExitStack() as stack:
         workers = [
-            stack.enter_context(Member("worker", "--database", database))
+            stack.enter_context(Member("webhooks.worker", "--database", database))
             for _ in range(PROCESSES[kind])
         ]
         sink.report()  # requests of a previous worker

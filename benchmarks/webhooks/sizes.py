@@ -1,6 +1,7 @@
 """How much is measured: in full, or small for a quick check."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 
@@ -22,6 +23,8 @@ class Sizes:
     paced_backlog: int
     in_flight: int = 50
     """How many are in flight for speed: the default of a process for one target."""
+    before: Path | None = None
+    """A worktree of an earlier commit, which is measured in turn."""
 
     def but(self, **given: Any) -> Self:
         """These sizes, with the given changes."""

@@ -24,13 +24,16 @@ class Taken(msgspec.Struct, frozen=True):
 class Receiver:
     """Receives requests and answers with what `talk` writes."""
 
-    def __init__(self, talk: Talk | None = None) -> None:
+    def __init__(self, talk: Talk | None = None, *, lasts: bool = False) -> None:
         self.taken: list[Taken] = []
+        self.names: list[str] = []
+        """The names of the headers of the last request, as they were sent."""
         self.connections = 0
         self.port = 0
         self.tasks: set[asyncio.Task[None]] = set()
         self.secure: ssl.SSLContext | None = None
         self._talk = talk
+        self._lasts = lasts
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -38,12 +41,12 @@ class Receiver:
         assert task is not None
         self.tasks.add(task)
         try:
-            self.taken.append(await self._read(reader))
-            if self._talk is None:
-                writer.write(answer(204))
-            else:
-                await self._talk(reader, writer)
-            await writer.drain()
+            while True:
+                self.taken.append(await self._read(reader))
+                await (self._talk or says(answer(204)))(reader, writer)
+                await writer.drain()
+                if not self._lasts:
+                    break
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
@@ -51,10 +54,9 @@ class Receiver:
 
     async def _read(self, reader: asyncio.StreamReader) -> Taken:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        headers = {
-            name.lower(): value.strip()
-            for name, _, value in (each.partition(":") for each in head[1:] if each)
-        }
+        fields = [each.partition(":") for each in head[1:] if each]
+        self.names = [name for name, _, _ in fields]
+        headers = {name.lower(): value.strip() for name, _, value in fields}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         return Taken(head[0], headers, body)
 
@@ -65,10 +67,10 @@ class Receiver:
 
 @asynccontextmanager
 async def receiver(
-    talk: Talk | None = None, certificate: Path | None = None
+    talk: Talk | None = None, certificate: Path | None = None, *, lasts: bool = False
 ) -> AsyncIterator[Receiver]:
-    """Start a receiver on a free port."""
-    made = Receiver(talk)
+    """Start a receiver on a free port; one that lasts takes many requests on a connection."""
+    made = Receiver(talk, lasts=lasts)
     if certificate is not None:
         made.secure = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         made.secure.load_cert_chain(certificate)
@@ -85,7 +87,12 @@ async def receiver(
 
 def answer(status: int, body: bytes = b"", *headers: str) -> bytes:
     """A complete answer, after which the connection is closed."""
-    lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(body)}", "Connection: close"]
+    return lasting(status, body, "Connection: close", *headers)
+
+
+def lasting(status: int, body: bytes = b"", *headers: str) -> bytes:
+    """A complete answer, after which the connection can be used again."""
+    lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, *headers, "", ""]).encode() + body
 
 

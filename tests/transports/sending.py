@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,13 +16,16 @@ from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Outcome
 from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.endpoints.webhooks import decode_webhook, encode_webhook
-from duly.system import is_resolver_trouble, open_socket
+from duly.system import is_resolver_trouble, look_up, open_socket
 from duly.testing import VirtualClock
+from duly.transports.webhooks.connections import Connections
 from duly.transports.webhooks.egress import Guard
 from duly.transports.webhooks.endpoint_cache import EndpointCache
+from duly.transports.webhooks.resolver import AddressInfo, LookUp
 from duly.transports.webhooks.sender import Webhooks
 
 Lookup = Callable[[str], object]
+resolver: LookUp = look_up
 
 
 class Attempt(msgspec.Struct):
@@ -51,15 +54,23 @@ class Sender:
         self._webhooks = webhooks
         self._timeout = timeout
 
-    async def send(self, url: str) -> Outcome:
-        """Make one attempt; returns its outcome."""
-        return await self.send_stored(encode_webhook(duly.webhook(url, timeout=self._timeout)))
+    @property
+    def connections(self) -> Connections:
+        """Its connections, once it has sent something."""
+        found = self._webhooks._exchanges._connections
+        assert found is not None
+        return found
 
-    async def send_stored(self, address: str) -> Outcome:
+    async def send(self, url: str, payload: bytes = b"{}", **options: Any) -> Outcome:
+        """Make one attempt; returns its outcome."""
+        webhook = duly.webhook(url, timeout=self._timeout, **options)
+        return await self.send_stored(encode_webhook(webhook), payload)
+
+    async def send_stored(self, address: str, payload: bytes = b"{}") -> Outcome:
         """Make one attempt of a webhook in its stored form; returns its outcome."""
         now = self._clock.now()
         claimed = Claimed(
-            *("0190-a", 1, 7, 3, b"{}", 0, 5, 0, now, now, None, None, None, None), address
+            *("0190-a", 1, 7, 3, payload, 0, 5, 0, now, now, None, None, None, None), address
         )
         origin = decode_webhook(address).origin
         attempt = Attempt(claimed, origin, now, asyncio.current_task())
@@ -75,7 +86,11 @@ class NoEndpoints:
 
 @asynccontextmanager
 async def sender(
-    clock: VirtualClock, opening: Callable[[int], object] = lambda _: None, timeout: float = 10
+    clock: VirtualClock,
+    opening: Callable[[int], object] = lambda _: None,
+    timeout: float = 10,
+    allowed: str = "127.0.0.1/32",
+    carried: Callable[[], Mapping[str, str]] = dict,
 ) -> AsyncIterator[Sender]:
     """A new client; `opening` is called with the family of each socket before it is opened."""
 
@@ -86,7 +101,9 @@ async def sender(
     cache = EndpointCache(
         NoEndpoints(), clock, lambda sealed, _: sealed.text, lambda _: None, "default"
     )
-    webhooks = Webhooks(clock, Guard(["127.0.0.1/32"]), is_resolver_trouble, opened, cache)
+    webhooks = Webhooks(
+        clock, Guard([allowed]), resolver, is_resolver_trouble, opened, cache, carried
+    )
     try:
         yield Sender(clock, webhooks, timeout)
     finally:
@@ -104,9 +121,9 @@ def names_lead_to(
 ) -> None:
     """Let every name have these addresses, after `lookup`, which may raise errors of a resolver."""
 
-    async def resolve(_: Any, host: str, port: int = 0, family: Any = 0) -> list[dict[str, Any]]:
+    async def found(host: str, port: int) -> list[AddressInfo]:
         lookup(host)
-        known = {"hostname": host, "port": port, "family": 0, "proto": 6, "flags": 0}
-        return [known | {"host": each} for each in addresses]
+        return [info for each in addresses for info in await look_up(each, port)]
 
-    monkeypatch.setattr("aiohttp.resolver.ThreadedResolver.resolve", resolve)
+    monkeypatch.setattr("duly.composition.look_up", found)
+    monkeypatch.setattr("tests.transports.sending.resolver", found)

@@ -203,3 +203,70 @@ async def test_an_answer_is_the_same_in_packets_of_any_size(size: int) -> None:
     assert outcome.at_least == 9
     assert record_of(outcome)["excerpt"] == "busy"
     assert "note" not in record_of(outcome)
+
+
+@pytest.mark.requirement("C5")
+@pytest.mark.parametrize("odd", [b"X-A: a\r\n b\r\n", b"X-A: a\x01b\r\n", b"X-A: caf\xe9\r\n"])
+async def test_an_odd_header_does_not_hide_the_status(odd: bytes) -> None:
+    async with sender(VirtualClock()) as here:
+        outcome = await outcome_of(
+            here, says_together(head(200, odd, b"Content-Length: 2\r\n"), b"ok")
+        )
+    assert isinstance(outcome, Completed)
+
+
+@pytest.mark.requirement("C5")
+@pytest.mark.parametrize("says", [says_together, says_apart])
+async def test_after_a_broken_interim_answer_nothing_is_an_answer(says: type[Talk]) -> None:
+    inner = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"
+    rest = head(200, b"Content-Length: %d\r\n" % len(inner)) + inner
+    async with sender(VirtualClock()) as here:
+        outcome = await outcome_of(here, says(head(100, b"Content-Length: x\r\n"), rest))
+    assert isinstance(outcome, Failed)
+    assert outcome.reason is Reason.TRANSPORT_UNAVAILABLE
+
+
+@pytest.mark.requirement("C5")
+async def test_an_interim_answer_has_no_body() -> None:
+    early = head(150, b"Content-Length: 5\r\n") + b"early"
+    async with sender(VirtualClock()) as here:
+        outcome = await outcome_of(
+            here, says_together(early, head(200, b"Content-Length: 2\r\n") + b"ok")
+        )
+    assert isinstance(outcome, Failed)
+    assert outcome.reason is Reason.TRANSPORT_UNAVAILABLE
+
+
+@pytest.mark.requirement("C5")
+async def test_a_status_below_100_is_no_answer() -> None:
+    async with sender(VirtualClock()) as here:
+        outcome = await outcome_of(here, says_together(head(99).replace(b" 99", b" 099"), b""))
+    assert isinstance(outcome, Failed)
+    assert "below 100" in outcome.error
+
+
+@pytest.mark.requirement("C5", "F2")
+@pytest.mark.parametrize(
+    ("fields", "rest"),
+    [
+        (b"Content-Length: 0\r\n", head(503, b"Retry-After: 77\r\n")),
+        (b"Transfer-Encoding: chunked\r\n", b"0\r\nRetry-After: 77\r\n\r\n"),
+    ],
+    ids=["another answer", "trailers"],
+)
+async def test_only_the_head_of_an_answer_says_when_to_retry(fields: bytes, rest: bytes) -> None:
+    async with sender(VirtualClock()) as here:
+        outcome = await outcome_of(here, says_together(head(503, fields), rest))
+    assert isinstance(outcome, Failed)
+    assert outcome.at_least is None
+
+
+@pytest.mark.requirement("C5")
+async def test_after_a_304_with_a_length_a_new_connection_is_used() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(head(304, b"Content-Length: 5\r\n"))
+
+    async with sender(VirtualClock()) as here, receiver(talk, lasts=True) as there:
+        for _ in range(2):
+            assert record_of(await here.send(there.url()))["status"] == 304
+    assert there.connections == 2

@@ -5,13 +5,17 @@ import contextlib
 
 import pytest
 
-from duly.transports.webhooks.timeout import Deadline
+from duly.transports.webhooks.timeout import Deadline, Deadlines
 
 pytestmark = pytest.mark.requirement("C5")
 
 
+def within(seconds: float) -> Deadline:
+    return Deadlines().within(seconds)
+
+
 async def wait_forever(seconds: float) -> None:
-    with Deadline(seconds):
+    with within(seconds):
         await asyncio.Event().wait()
 
 
@@ -25,9 +29,9 @@ async def test_a_longer_wait_times_out_and_the_task_continues() -> None:
 
 
 async def test_a_task_that_is_done_in_time_is_not_cancelled_later() -> None:
-    with Deadline(0):
+    with within(0):
         pass
-    with Deadline(0):
+    with within(0):
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
         await done
@@ -36,7 +40,7 @@ async def test_a_task_that_is_done_in_time_is_not_cancelled_later() -> None:
 
 
 async def test_another_error_is_not_changed() -> None:
-    with pytest.raises(ZeroDivisionError), Deadline(60):
+    with pytest.raises(ZeroDivisionError), within(60):
         raise ZeroDivisionError
 
 
@@ -44,7 +48,7 @@ async def test_an_error_of_the_cleanup_is_not_changed() -> None:
     """A cleanup may fail, and the task is not cancelled afterwards."""
 
     async def clean_up() -> None:
-        with Deadline(0):
+        with within(0):
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
@@ -67,7 +71,7 @@ async def test_a_cancellation_together_with_the_timeout_wins() -> None:
     async def both() -> None:
         task = asyncio.current_task()
         assert task is not None
-        with Deadline(0):
+        with within(0):
             # The deadline has passed too by then, and neither was raised yet.
             asyncio.get_running_loop().call_later(0, task.cancel)
             await asyncio.Event().wait()
@@ -81,7 +85,7 @@ async def test_a_timeout_together_with_a_cancellation_is_dropped() -> None:
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().call_later(0, task.cancel)
-        with Deadline(0):
+        with within(0):
             await asyncio.Event().wait()
 
     with pytest.raises(asyncio.CancelledError):
@@ -102,9 +106,23 @@ async def test_a_task_that_ignored_a_cancellation_still_times_out() -> None:
 
 
 async def test_of_two_deadlines_the_one_that_passed_raises() -> None:
-    with Deadline(60):
+    with within(60):
         with pytest.raises(TimeoutError):
             await wait_forever(0)
         await asyncio.sleep(0)
-    with pytest.raises(TimeoutError), Deadline(0), Deadline(60):
+    with pytest.raises(TimeoutError), within(0), within(60):
         await asyncio.Event().wait()
+
+
+async def test_one_timer_is_enough_for_all_and_none_is_left_at_rest() -> None:
+    deadlines = Deadlines()
+    for _ in range(3):
+        with deadlines.within(60):
+            timer = deadlines._timer
+            with pytest.raises(TimeoutError), deadlines.within(0):
+                await asyncio.Event().wait()
+        assert timer is not None
+    with pytest.raises(TimeoutError):
+        await wait_forever(0)
+    assert deadlines._timer is None
+    assert not deadlines._ends

@@ -102,3 +102,11 @@ def test_the_addresses_of_this_machine_are_known() -> None:
     assert is_own_address("127.0.0.1")
     assert not is_own_address("192.0.2.254")
     assert not is_own_address("2606:4700::1111")
+
+
+@pytest.mark.requirement("C7")
+def test_a_host_may_be_allowed_in_its_own_script() -> None:
+    guard = Guard(["Bücher.example."])
+    guard.check("10.0.0.1", 443, "xn--bcher-kva.example")
+    with pytest.raises(AddressRefused):
+        guard.check("10.0.0.1", 443, "bucher.example")

@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import Any
+from typing import cast
 
 import pytest
 
 from duly.domain.deliveries.outcomes import Completed, Failed
 from duly.records.reason import Reason
 from duly.testing import VirtualClock
-from duly.transports.webhooks.answers import MOST_HEAD, MOST_INTERIM, AnswerProtocol
+from duly.transports.webhooks.answers import (
+    MOST_BODY,
+    MOST_HEAD,
+    MOST_INTERIM,
+    AnswerRefused,
+    Heard,
+)
+from duly.transports.webhooks.connection import Connection
+from duly.transports.webhooks.timing import ExchangeTiming
 from tests.transports.receiver import Talk, answer, drips, receiver, says
 from tests.transports.sending import sender
 
@@ -52,62 +60,68 @@ class Transport:
     def __init__(self) -> None:
         self.reads = True
 
-    def close(self) -> None:
+    def abort(self) -> None:
         self.reads = False
 
-    abort = pause_reading = close
+    def write(self, data: bytes) -> None:
+        """Sent to nobody."""
 
-    def resume_reading(self) -> None:
-        self.reads = True
 
-    def is_closing(self) -> bool:
-        return False
+class Asked:
+    """A request that waits for its answer on a connection without a peer."""
 
-    def get_extra_info(self, *_: Any) -> None:
-        """There is no socket."""
+    def __init__(self, early: bytes = b"", *, is_closed: bool = False) -> None:
+        self.heard, self.transport = Heard(ExchangeTiming(time.monotonic)), Transport()
+        self.connection = Connection(asyncio.get_running_loop())
+        self.connection.connection_made(cast(asyncio.Transport, self.transport))
+        if early:
+            self.connection.data_received(early)
+        if is_closed:
+            self.connection.connection_lost(None)
+        self.exchange = asyncio.ensure_future(self.connection.exchange(b"", self.heard))
+
+
+async def asked() -> Asked:
+    made = Asked()
+    await asyncio.sleep(0)
+    return made
 
 
 @pytest.mark.parametrize("stream", STREAMS)
 async def test_no_endless_stream_is_read_for_long(stream: str) -> None:
     first, unit = STREAMS[stream]
-    protocol, transport = AnswerProtocol(asyncio.get_running_loop()), Transport()
-    protocol.connection_made(transport)
-    protocol.set_response_params(read_until_eof=True, auto_decompress=False)
+    request = await asked()
     data, reads = (first + unit * (READ // len(unit)))[:READ], 0
-    while transport.reads and not answered(protocol):
+    while request.transport.reads:
         began, reads = time.thread_time(), reads + 1
-        protocol.data_received(data)
+        request.connection.data_received(data)
         assert time.thread_time() - began < MOST_SECONDS
         assert reads <= 2
         data = (unit * (READ // len(unit) + 1))[:READ]
-    assert len(protocol._buffer) <= MOST_INTERIM + 1
+    assert len(request.heard.body) <= MOST_BODY
+    await asyncio.wait([request.exchange])
+    assert request.exchange.exception() or request.exchange.result() is False
 
 
-@pytest.mark.parametrize("packet", [b"\r" * 1000, b"HTTP/1.1 100 A" + b"b" * 8000 + b"\r\n\r\n"])
+@pytest.mark.parametrize("packet", [b"\r" * 1000, b"HTTP/1.1 100 A" + b"b" * 8000])
 async def test_bytes_before_an_answer_are_counted_in_small_packets_too(packet: bytes) -> None:
-    protocol, transport = AnswerProtocol(asyncio.get_running_loop()), Transport()
-    protocol.connection_made(transport)
-    protocol.set_response_params(read_until_eof=True, auto_decompress=False)
-    for _ in range(MOST_HEAD // len(packet) + 1):
-        assert transport.reads
-        protocol.data_received(packet)
-    assert not transport.reads
-    assert "longer than 64 KiB" in str(protocol.exception())
-
-
-def answered(protocol: AnswerProtocol) -> bool:
-    """Whether the limit of a body was read, after which the connection is closed."""
-    body = protocol._payload
-    return body is not None and body.total_raw_bytes > 16 * 1024
+    request = await asked()
+    request.connection.data_received(packet)
+    for _ in range(MOST_HEAD // len(packet)):
+        assert request.transport.reads
+        request.connection.data_received(packet)
+    assert not request.transport.reads
+    with pytest.raises(AnswerRefused, match="longer than 64 KiB"):
+        await request.exchange
 
 
 @pytest.mark.parametrize(
     ("first", "unit", "problem"),
     [
-        (b"", HINTS, "more than 20 interim answers"),
-        (b"", b"\r\n\r\n", "more than 20 interim answers"),
+        (b"", HINTS, "more than 8 interim answers"),
+        (b"", b"\r\n\r\n", "more than 8 interim answers"),
         (OK, b"a: b\r\n", "longer than 64 KiB"),
-        (HINTS, b"HTTP/1.1 103 Hint\r\nLink: " + b"x" * 8000 + b"\r\n\r\n", "longer than 64 KiB"),
+        (HINTS, b"HTTP/1.1 103 Hint\r\nLink: " + b"x" * 20_000 + b"\r\n\r\n", "longer than 64 KiB"),
     ],
     ids=["hints", "blank lines", "headers", "long hints"],
 )
@@ -133,7 +147,8 @@ def endless(first: bytes, unit: bytes) -> Talk:
 
 
 async def test_the_deadline_applies_while_interim_answers_arrive() -> None:
-    async with sender(VirtualClock(), timeout=1) as here, receiver(drips(b"", HINTS)) as there:
+    talk = drips(HINTS + b"HTTP/1.1 103 Hint\r\nLink: ", b"x")
+    async with sender(VirtualClock(), timeout=1) as here, receiver(talk) as there:
         outcome = await here.send(there.url())
     assert isinstance(outcome, Failed)
     assert outcome.reason is Reason.TIMEOUT_EXCEEDED
@@ -174,3 +189,25 @@ async def talkative(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     await writer.drain()
     writer.write(lasting * 1000)
     await reader.read()
+
+
+async def test_an_answer_before_the_request_is_the_answer() -> None:
+    request = Asked(answer(503, b"busy"))
+    assert await request.exchange is False
+    assert (request.heard.status, request.heard.body) == (503, b"busy")
+
+
+async def test_an_answer_before_the_request_and_the_end_are_the_answer() -> None:
+    request = Asked(answer(503, b"busy"), is_closed=True)
+    assert await request.exchange is False
+    assert (request.heard.status, request.heard.body) == (503, b"busy")
+
+
+async def test_a_connection_that_is_closed_before_the_request_is_no_answer() -> None:
+    request = Asked(b"", is_closed=True)
+    with pytest.raises(ConnectionResetError, match="without an answer"):
+        await request.exchange
+
+
+async def test_little_is_kept_of_what_comes_before_the_request() -> None:
+    assert not Asked(b"x" * (MOST_HEAD + 1)).transport.reads

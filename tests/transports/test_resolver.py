@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import gc
 import socket
 from collections.abc import Sequence
 
@@ -14,8 +16,9 @@ import duly
 from duly import App
 from duly.domain.deliveries.outcomes import Deferred, Failed
 from duly.records.reason import Reason
+from duly.system import look_up
 from duly.testing import VirtualClock, run_until_idle
-from duly.transports.webhooks.resolver import Resolver
+from duly.transports.webhooks.resolver import AddressInfo, Resolver
 from tests.transports.receiver import receiver
 from tests.transports.sending import names_lead_to, sender
 
@@ -95,7 +98,7 @@ def test_it_remembers_enough_names_to_decide_for_each(
     found: Sequence[tuple[str, int]], failing: str
 ) -> None:
     clock, moments = VirtualClock(), dict[str, float]()
-    resolver = Resolver(clock.monotonic, lambda _: True)
+    resolver = Resolver(clock.monotonic, look_up, lambda _: True)
     for host, passed in found:
         resolver._remember(host)
         moments[host] = clock.monotonic()
@@ -124,3 +127,33 @@ async def test_while_the_resolver_fails_no_attempt_is_spent(
     assert (waiting.state, waiting.attempt) == ("pending", 0)
     assert (delivered.state, delivered.attempt) == ("completed", 1)
     assert [each.headers["webhook-attempt"] for each in there.taken] == ["1"]
+
+
+@pytest.mark.requirement("C5")
+async def test_a_lookup_that_fails_after_nobody_waits_for_it_is_not_reported() -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+
+    async def slow(host: str, port: int) -> list[AddressInfo]:
+        begun.set()
+        await goes_on.wait()
+        raise UNKNOWN
+
+    resolver = Resolver(VirtualClock().monotonic, slow, lambda _: False)
+    waiters = [asyncio.create_task(resolver.resolve("a.example", 80)) for _ in range(2)]
+    await begun.wait()
+    waiters[0].cancel()
+    goes_on.set()
+    with pytest.raises(socket.gaierror):
+        await waiters[1]  # the end of one waiter does not end the lookup of the other
+    waiters = [asyncio.create_task(resolver.resolve("a.example", 80))]
+    goes_on.clear()
+    begun.clear()
+    await begun.wait()
+    waiters[0].cancel()
+    goes_on.set()
+    await asyncio.wait([*waiters, *resolver._lookups.values()])
+    gc.collect()
+    assert reported == []
+    assert not resolver._lookups

@@ -178,18 +178,20 @@ async def test_a_reseal_replaces_the_old_key_and_seals_plain_headers(database_ur
         async with with_keys(database_url, FIRST, clock=clock) as app:
             await app.deliver(sealed, after=60)
             await app.schedule("daily", DAILY, sealed)
+            batch = await app.batches.open(sealed)
         async with with_keys(database_url, SECOND, clock=clock) as app:
             done = await app.endpoints.reseal_addresses()
             assert (done.schedules, done.deliveries) == (0, 1), "the plain one"
             assert "which is not in DULY_SECRET_KEY" in done.failed[sealed.origin]
         async with with_keys(database_url, SECOND, FIRST, clock=clock) as app:
-            for counts in ((1, 2), (0, 0)):
+            for counts in ((1, 3), (0, 0)):
                 done = await app.endpoints.reseal_addresses()
                 assert (done.schedules, done.deliveries, done.failed) == (*counts, {})
             actions = [each.action for each in await app.audit.list()]
-            assert actions.count("store.resealed") == 3
+            assert actions.count("store.resealed") == 4
         async with with_keys(database_url, SECOND, clock=clock) as app:
             assert plain_values(await rows(app)) == []
             await app.schedules.trigger("daily")
+            await app.batches.close(batch.id)
             await run_until_idle(app, within=90)
-        assert [each.headers["authorization"] for each in there.taken] == ["Bearer hunter2"] * 3
+        assert [each.headers["authorization"] for each in there.taken] == ["Bearer hunter2"] * 4

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import aiohttp  # noqa: F401 - the first attempt imports it, and is not to be measured with that
 import pytest
 
 import duly
@@ -17,6 +16,7 @@ from duly import App
 from duly.domain.endpoints.signatures import check, secret_key
 from duly.testing import run_until_idle
 from tests.transports.receiver import Talk, answer, drips, pours, receiver, says
+from tests.transports.sending import names_lead_to
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -165,13 +165,8 @@ async def test_a_guarded_address_is_refused_at_acceptance(database_url: str, hos
 async def test_a_name_with_a_guarded_address_gets_no_byte(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    names_lead_to(monkeypatch, "127.0.0.1")
     async with receiver() as there, App(database_url, environment={}) as app:
-
-        async def resolve(*_: Any, **__: Any) -> list[dict[str, Any]]:
-            entry = {"hostname": "rebound.example", "host": "127.0.0.1", "port": there.port}
-            return [entry | {"family": 2, "proto": 6, "flags": 0}]
-
-        monkeypatch.setattr("aiohttp.resolver.ThreadedResolver.resolve", resolve)
         url = f"http://rebound.example:{there.port}/"
         delivery, _ = await delivered(app, duly.webhook(url))
     assert there.connections == 0

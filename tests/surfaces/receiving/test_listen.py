@@ -144,7 +144,7 @@ def test_an_invalid_request_is_reported_and_the_receiver_continues(sqlite_home: 
             with socket.create_connection(address, timeout=10) as other:
                 other.sendall(rubbish)
                 assert b" 400 " in other.recv(1000)
-        there.line_with("Error handling request")
+        there.line_with("not HTTP")
         assert post(there, b"\0" * 3_000_000) == 413
         assert post(there, "1") == 200
         there.signal(signal.SIGINT)

@@ -72,7 +72,7 @@ class Guard:
                 raise InvalidInput(
                     "egress_allow", f"{entry!r} is neither a network, as in 10.0.0.0/8, nor a host"
                 ) from None
-            self._hosts.add(entry.lower().rstrip("."))
+            self._hosts.add(_ascii(entry.lower().rstrip(".")))
 
     def check(self, address: str, port: int | None, host: str | None = None) -> None:
         """Raise AddressRefused unless the address may be called; `host` is its name in the URL."""
@@ -107,6 +107,14 @@ class Guard:
 
     def _is_guarded(self, address: Address) -> bool:
         return not self._is_allowed(address) and any(address in each for each in GUARDED)
+
+
+def _ascii(host: str) -> str:
+    """The host as a URL names it."""
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        return host
 
 
 class Passage:

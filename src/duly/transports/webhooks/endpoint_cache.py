@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from duly.ports import Clock
 from duly.records.endpoint import EndpointState
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import Webhook
+from duly.transports.webhooks.requests import Prepared, prepared
 
 SHORT = 500
 """Characters of the longest address that is cached; with headers it may be much longer."""
@@ -40,10 +41,11 @@ class Source(Protocol):
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """An endpoint's webhook and signing keys, decrypted."""
+    """A webhook and its signing keys, decrypted, and the unchanging part of its requests."""
 
     webhook: Webhook
     keys: list[bytes]
+    prepared: Prepared
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -70,12 +72,14 @@ class EndpointCache:
         own: str,
         default: RetryPlan = retry.WEBHOOK,
         addresses: SealedAddresses = PLAIN,
+        keys: Sequence[bytes] = (),
     ) -> None:
         self._source = source
         self._clock = clock
         self._open = open_secret
-        self._opened = addresses.opened
-        self._opened_and_cached = lru_cache(1000)(addresses.opened)
+        self._addresses = addresses
+        self._plain_keys = list(keys)
+        self._opened_and_cached = lru_cache(1000)(self._opened)
         self._emit = emit
         self._own = own
         self.default = default
@@ -146,18 +150,23 @@ class EndpointCache:
         try:
             headers = opened_headers(endpoint.details.headers, endpoint.name, self._open)
             webhook = msgspec.structs.replace(endpoint.details.webhook, headers=headers)
-            return Reach(webhook, [secret_key(self._open(each, endpoint.name)) for each in secrets])
+            keys = [secret_key(self._open(each, endpoint.name)) for each in secrets]
+            return Reach(webhook, keys, prepared(webhook))
         except DulyError as error:
             self._report(endpoint.name, namespace, error)
             return None
 
-    def webhook(self, target: str, namespace: str, address: str) -> Webhook | None:
-        """A stored webhook; None, with one SecretUnreadable, if a header cannot be decrypted."""
+    def plain_reach(self, target: str, namespace: str, address: str) -> Reach | None:
+        """The `Reach` of a URL; None, with one SecretUnreadable, if it cannot be decrypted."""
         try:
             return (self._opened_and_cached if len(address) <= SHORT else self._opened)(address)
         except DulyError as error:
             self._report(target, namespace, error)
             return None
+
+    def _opened(self, address: str) -> Reach:
+        webhook = self._addresses.opened(address)
+        return Reach(webhook, self._plain_keys, prepared(webhook))
 
     def _report(self, name: str, namespace: str, error: DulyError) -> None:
         if (namespace, name) not in self._reported:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from yarl import URL
+from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import STORE_AWAY, Deferred, Outcome
@@ -17,13 +14,13 @@ from duly.errors import Conflict, InvalidInput, StoreUnavailable
 from duly.ports import Clock, Execution
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import Webhook
+from duly.transports.webhooks.connections import tls_context
 from duly.transports.webhooks.egress import AddressRefused, Guard, literal_address
 from duly.transports.webhooks.endpoint_cache import EndpointCache, Reach
+from duly.transports.webhooks.exchanges import Exchanges
+from duly.transports.webhooks.requests import origin_of
+from duly.transports.webhooks.resolver import LookUp
 
-if TYPE_CHECKING:
-    from duly.transports.webhooks.exchanges import Exchanges
-
-CLIENT = "duly.transports.webhooks.exchanges"
 UNREACHABLE_SECONDS = 15.0
 """Delay if the endpoint is paused or removed, or a secret or header cannot be opened."""
 
@@ -35,20 +32,18 @@ class Webhooks:
         self,
         clock: Clock,
         guard: Guard,
+        look_up: LookUp,
         is_resolver_trouble: Callable[[OSError], bool],
         open_socket: Callable[[int, int, int], Any],
         endpoints: EndpointCache,
-        keys: Sequence[bytes] = (),
         trace_headers: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._clock = clock
         self._guard = guard
-        self._is_resolver_trouble = is_resolver_trouble
-        self._open_socket = open_socket
         self._endpoints = endpoints
-        self._keys = list(keys)
-        self._trace_headers = trace_headers
-        self._client: Exchanges | None = None
+        self._exchanges = Exchanges(
+            clock, guard, look_up, is_resolver_trouble, open_socket, trace_headers
+        )
 
     def serves(self) -> Sequence[str]:
         """No names: every URL and endpoint is reached."""
@@ -65,12 +60,11 @@ class Webhooks:
 
     def check(self, webhook: Webhook) -> None:
         """Refuse a URL with a literal address that the guard would refuse later."""
-        url = URL(webhook.url, encoded=True)
-        host = url.host or ""
+        host, port, _ = origin_of(webhook.url)
         address = literal_address(host)
         if address is not None:
             try:
-                self._guard.check(address, url.port, host)
+                self._guard.check(address, port, host)
             except AddressRefused as error:
                 raise InvalidInput("url", str(error)) from None
 
@@ -86,17 +80,15 @@ class Webhooks:
             return STORE_AWAY
         if reach is None:
             return Deferred(UNREACHABLE_SECONDS)
-        return await self._get_client().make(execution.claimed, reach, execution.now)
+        return await self._exchanges.make(execution.claimed, reach, execution.now)
 
     async def _reach(self, execution: Execution) -> Reach | None:
         name = endpoint_name(execution.target)
         if name is not None:
             return await self._endpoints.reach(name, execution.namespace)
-        assert execution.claimed.address is not None
-        webhook = self._endpoints.webhook(
-            execution.target, execution.namespace, execution.claimed.address
-        )
-        return None if webhook is None else Reach(webhook, self._keys)
+        address = execution.claimed.address
+        assert address is not None
+        return self._endpoints.plain_reach(execution.target, execution.namespace, address)
 
     async def try_out(self, endpoint: StoredEndpoint, id: str, body: bytes) -> Outcome:
         """Send a test request to an endpoint, regardless of its state and its gate."""
@@ -104,38 +96,22 @@ class Webhooks:
         if reach is None:
             raise Conflict(f"the secret of endpoint {endpoint.name!r} cannot be read; see the log")
         trial = Claimed(id, id, 0, 0, body, 0, 0, 0, now(), now(), None, None, None)
-        return await self._get_client().make(trial, reach, now)
+        return await self._exchanges.make(trial, reach, now)
 
     @property
     def answers(self) -> Mapping[str, int]:
-        """Number of responses by class, `2xx` to `5xx`, and of exchanges without one, `none`."""
-        return {} if self._client is None else self._client.answers
+        """Number of answers by class, `2xx` to `5xx`, and of exchanges without one, `none`."""
+        return self._exchanges.answers
 
     async def prepare(self) -> None:
-        """Import and create the HTTP client now, so that the first webhook does not wait for it."""
+        """Read the certificate authorities now, so that the first webhook does not wait for it."""
         # In a thread, so that the event loop is not blocked; in a separate one, since the shared
         # threads may all be busy.
-        thread = ThreadPoolExecutor(1, thread_name_prefix="duly-importing")
-        await asyncio.get_running_loop().run_in_executor(thread, import_module, CLIENT)
+        thread = ThreadPoolExecutor(1, thread_name_prefix="duly-preparing")
+        await asyncio.get_running_loop().run_in_executor(thread, tls_context)
         thread.shutdown()
-        self._get_client()
-
-    def _get_client(self) -> Exchanges:
-        if self._client is None:
-            # Imported only when needed: aiohttp takes longer to import than most commands run.
-            from duly.transports.webhooks.exchanges import Exchanges
-
-            self._client = Exchanges(
-                self._clock,
-                self._guard,
-                self._is_resolver_trouble,
-                self._open_socket,
-                self._trace_headers,
-            )
-        return self._client
 
     async def close(self) -> None:
         """Close the connections and forget the event loop in which they were used."""
         self._endpoints.reset()
-        if self._client is not None:
-            await self._client.close()
+        self._exchanges.close()

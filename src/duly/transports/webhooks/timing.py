@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
-
-TIMED: ContextVar[ExchangeTiming | None] = ContextVar("timed", default=None)
-"""The timing of the current task's exchange."""
 
 
 class ExchangeTiming:
     """Durations of the parts of one exchange."""
+
+    __slots__ = ("_last", "_monotonic", "_parts", "_started")
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -20,9 +18,12 @@ class ExchangeTiming:
     def mark(self, part: str) -> None:
         """End a part now; it began when the previous part ended."""
         now = self._monotonic()
-        # Summed, since a host with several addresses may take several connection attempts.
-        self._parts[part] = self._parts.get(part, 0.0) + now - self._last
+        self._parts[part] = now - self._last
         self._last = now
+
+    def skip(self) -> None:
+        """Begin the next part now; what was before counts only in the total."""
+        self._last = self._monotonic()
 
     def milliseconds(self) -> dict[str, float]:
         """The duration of each part, and `total`."""
@@ -31,10 +32,3 @@ class ExchangeTiming:
             part: round(seconds * 1000, 3)
             for part, seconds in (*self._parts.items(), ("total", total))
         }
-
-
-def mark(part: str) -> None:
-    """End a part of the current task's exchange now."""
-    timing = TIMED.get()
-    if timing is not None:
-        timing.mark(part)

@@ -1,4 +1,4 @@
-"""The HTTP server of `duly listen` and of the demo, which accepts any request."""
+"""The HTTP server of `duly listen` and of the demo: any path, any method, any payload."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Protocol
 
-from aiohttp import web
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from duly.surfaces.cli.receiving.received import Received
 from duly.surfaces.cli.terminal.output import cell, print_message
-from duly.surfaces.process.addresses import bound, url_of
+from duly.surfaces.http.network.connections import Connections
+from duly.surfaces.http.network.server import HttpServer
+from duly.surfaces.http.protocol.responses import ASGIApp, Receive, Scope, Send
 from duly.system import SystemClock
 
 LARGEST_BODY = 2 * 1024 * 1024
 """Bytes: twice the largest payload that duly can be configured to send."""
-GOODBYE_SECONDS = 1.0
+CLIENTS = 1000
+GOODBYE_SECONDS = 1
 
 
 class Receiving(Protocol):
@@ -46,53 +50,67 @@ async def open_port(
 
     `pause` is how many seconds a request waits for its answer.
     """
-    listener = bound(host, port)
-    runner = _runner(inbox, on_received, pause)
+    _log_lines()
+    clock = SystemClock()
+    taking = _taking(inbox, on_received, pause, clock)
+    server = HttpServer(taking, (host, port), Connections(clock, CLIENTS), goodbye=GOODBYE_SECONDS)
+    await server.start(lambda: None)
     try:
-        await runner.setup()
-        await web.SockSite(runner, listener).start()
-        yield url_of(host, listener)
+        yield server.url
     finally:
-        await runner.cleanup()
-        listener.close()
+        await server.stop()
 
 
-def _runner(
+def _taking(
     inbox: Receiving,
     on_received: Callable[[Received], None],
     pause: Callable[[Received], float],
-) -> web.AppRunner:
-    clock = SystemClock()
-
-    async def take(request: web.Request) -> web.Response:
-        body = await request.read()
-        line = (request.method, request.path_qs)
-        received = inbox.take(clock.now(), line, request.headers, body)
+    clock: SystemClock,
+) -> ASGIApp:
+    async def take(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            body = await _body(request)
+        except ClientDisconnect:
+            return
+        if body is None:
+            await Response(status_code=413)(scope, receive, send)
+            return
+        path = scope["raw_path"] + (b"?" if scope["query_string"] else b"") + scope["query_string"]
+        line = (request.method, path.decode("utf-8", "surrogateescape"))
+        received = inbox.take(clock.now(), line, _headers(request), body)
         on_received(received)
         if seconds := pause(received):
             await clock.sleep(seconds)
-        return web.Response(status=received.answer)
+        await Response(status_code=received.answer)(scope, receive, send)
 
-    application = web.Application(client_max_size=LARGEST_BODY)
-    application.router.add_route("*", "/{path:.*}", take)
-    return web.AppRunner(
-        application,
-        access_log=None,
-        logger=_logger(),
-        # The signature is of the bytes as received, compressed or not.
-        auto_decompress=False,
-        shutdown_timeout=GOODBYE_SECONDS,
-    )
+    return take
 
 
-def _logger() -> logging.Logger:
-    """The server's log as single lines: an invalid request needs no traceback."""
-    logger = logging.getLogger("duly.listen")
+async def _body(request: Request) -> bytes | None:
+    """The bytes as they were received, which are signed, compressed or not; None if too many."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_BODY:
+            return None
+    return bytes(body)
+
+
+def _headers(request: Request) -> dict[str, str]:
+    """The headers by their names in lower case; bytes that are not UTF-8 stay visible."""
+    return {
+        name.decode("latin-1"): value.decode("utf-8", "surrogateescape")
+        for name, value in request.headers.raw
+    }
+
+
+def _log_lines() -> None:
+    """Print the server's log as single lines."""
+    logger = logging.getLogger("duly.http")
     logger.handlers[:], logger.propagate = [_Line()], False
-    return logger
 
 
 class _Line(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        print_message(cell(f"{record.getMessage()}: {error!r}" if error else record.getMessage()))
+        print_message(cell(record.getMessage()))

@@ -20,10 +20,16 @@ TICKS = os.sysconf("SC_CLK_TCK")
 class Member:
     """A process that prints a line when it is ready, and waits for a line to begin."""
 
-    def __init__(self, module: str, *arguments: object) -> None:
-        command = [sys.executable, "-m", f"benchmarks.webhooks.{module}", *map(str, arguments)]
+    def __init__(self, module: str, *arguments: object, root: Path = ROOT) -> None:
+        command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
         self._process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            cwd=root,
+            # The folder of an earlier commit comes before the installed package.
+            env=os.environ | {"PYTHONPATH": f"{root / 'src'}:{root}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.greeting = self.read_line()
 
@@ -74,7 +80,7 @@ class Sink(Member):
     """The receiver of the webhooks."""
 
     def __init__(self) -> None:
-        super().__init__("sink")
+        super().__init__("webhooks.sink")
         self.port = int(self.greeting)
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:

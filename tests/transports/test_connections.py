@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from duly.domain.deliveries.outcomes import Completed, Deferred, Failed
 from duly.records.reason import Reason
 from duly.testing import VirtualClock
-from tests.transports.receiver import Receiver, answer, receiver
+from duly.transports.webhooks.connections import tls_context
+from tests.transports.receiver import Receiver, lasting, receiver, says
 from tests.transports.sending import names_lead_to, sender, timing_of
 from tests.transports.test_webhooks import SELF_SIGNED
 
-LASTING = answer(204).replace(b"Connection: close\r\n", b"")
+LASTING = lasting(204)
 
 
 @pytest.fixture
@@ -27,8 +29,8 @@ def clock() -> VirtualClock:
 @pytest.fixture
 def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trust the receiver's certificate instead of the system's authorities."""
-    context = ssl.create_default_context(cafile=str(SELF_SIGNED))
-    monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", context)
+    context = tls_context(str(SELF_SIGNED))
+    monkeypatch.setattr("duly.transports.webhooks.connections.tls_context", lambda: context)
 
 
 class Slow:
@@ -153,3 +155,81 @@ async def test_a_name_is_dead_at_once_only_if_all_its_addresses_are_guarded(
         outcome = await here.send(CLOSED)
     assert isinstance(outcome, Failed)
     assert outcome.again is again
+
+
+@pytest.mark.requirement("C5")
+@pytest.mark.usefixtures("trusted")
+async def test_a_trusted_certificate_for_another_host_is_refused(
+    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names_lead_to(monkeypatch, "127.0.0.1")
+    async with receiver(certificate=SELF_SIGNED) as there, sender(clock) as here:
+        outcome = await here.send(f"https://other.example:{there.port}/")
+        accepted = await here.send(f"https://localhost:{there.port}/")
+    assert isinstance(outcome, Failed)
+    assert outcome.reason is Reason.TRANSPORT_UNAVAILABLE
+    assert "Hostname mismatch" in outcome.error
+    assert isinstance(accepted, Completed)
+    assert [each.headers["host"] for each in there.taken] == [f"localhost:{there.port}"]
+
+
+@pytest.mark.requirement("C5")
+async def test_a_handshake_that_hangs_ends_at_the_deadline(clock: VirtualClock) -> None:
+    ended = asyncio.Event()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(1000):
+            pass
+        writer.close()
+        ended.set()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    async with server, sender(clock, timeout=1) as here:
+        port = server.sockets[0].getsockname()[1]
+        outcome = await here.send(f"https://127.0.0.1:{port}/")
+        assert isinstance(outcome, Failed)
+        assert outcome.reason is Reason.TIMEOUT_EXCEEDED
+        await ended.wait()  # its connection is closed, too
+
+
+@pytest.mark.requirement("C5")
+async def test_an_address_that_does_not_answer_does_not_keep_from_the_next(
+    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names_lead_to(monkeypatch, "127.0.0.2", "127.0.0.1")
+    async with (
+        receiver(says(LASTING)) as there,
+        sender(clock, timeout=60, allowed="127.0.0.0/8") as here,
+    ):
+        with full("127.0.0.2", there.port):
+            outcome = await here.send(f"http://a.example:{there.port}/")
+    assert isinstance(outcome, Completed)
+    assert len(there.taken) == 1
+
+
+@contextmanager
+def full(address: str, port: int) -> Iterator[None]:
+    """A port that accepts no connection, and refuses none: its queue is full."""
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.socket())
+        server.bind((address, port))
+        server.listen(0)
+        for _ in range(4):
+            caller = stack.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex((address, port))
+        yield
+
+
+@pytest.mark.requirement("C5")
+async def test_a_given_header_replaces_ours_however_it_is_written(clock: VirtualClock) -> None:
+    carried = {"TraceParent": "ours", "tracestate": "ours"}
+    given = {"CONTENT-TYPE": "text/plain", "user-agent": "me", "traceparent": "theirs"}
+    async with receiver() as there, sender(clock, carried=lambda: carried) as here:
+        await here.send(there.url("/a?b=c&d"), headers=given, method="PUT")
+    (taken,) = there.taken
+    assert taken.line == "PUT /a?b=c&d HTTP/1.1"
+    names = [name.lower() for name in there.names]
+    assert len(names) == len(set(names))
+    expected = {name.lower(): value for name, value in given.items()} | {"tracestate": "ours"}
+    assert {name: taken.headers[name] for name in expected} == expected
