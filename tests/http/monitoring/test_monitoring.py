@@ -74,6 +74,9 @@ async def test_metrics_have_counts_and_the_current_state(
     assert after["duly_retries_waiting"] == 1
     assert after["duly_retries_next_timestamp_seconds"] > clock.now().timestamp()
     assert after["duly_store_up"] == 1
+    sizes = {"duly_agenda_bytes", "duly_agenda_index_bytes"}
+    assert sizes & after.keys() == (set() if app.store.single_owner else sizes)
+    assert all(after[name] > 0 for name in sizes & after.keys())
 
 
 @pytest.mark.requirement("S3")

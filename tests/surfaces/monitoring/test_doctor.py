@@ -9,6 +9,7 @@ import pytest
 from duly.records.worker import Worker
 from duly.stores.migrations import Status
 from duly.surfaces.cli.server.doctor_checks import (
+    MEGABYTE,
     Check,
     CheckResult,
     clock_check,
@@ -27,6 +28,10 @@ POSTGRES = {
     "full_page_writes": "on",
     "synchronous_commit": "on",
     "read_only": None,
+    "agenda_bytes": 64 * MEGABYTE,
+    "agenda_index_bytes": 640 * MEGABYTE,
+    "autovacuum_naptime": 10,
+    "other_databases": 0,
 }
 SQLITE = {
     "version": "3.51.3",
@@ -57,6 +62,24 @@ def test_good_settings_are_ok() -> None:
 )
 def test_unsafe_settings_of_postgres_are_reported(name: str, verdict: CheckResult) -> None:
     assert problems(postgres_checks(POSTGRES | {name: "off"}, timedelta())) == {name: verdict}
+
+
+@pytest.mark.parametrize(
+    ("facts", "names"),
+    [
+        ({"agenda_index_bytes": 641 * MEGABYTE}, {"agenda"}),
+        ({"agenda_bytes": MEGABYTE, "agenda_index_bytes": 30 * MEGABYTE}, set()),
+        ({"autovacuum_naptime": 60}, {"autovacuum_naptime"}),
+        ({"autovacuum_naptime": 60, "other_databases": 1}, set()),
+        ({"autovacuum_naptime": 60, "agenda_bytes": MEGABYTE, "agenda_index_bytes": 0}, set()),
+        ({"agenda_bytes": None, "agenda_index_bytes": None}, set()),
+    ],
+)
+def test_an_agenda_that_is_vacuumed_too_rarely_is_a_warning(
+    facts: dict[str, Any], names: set[str]
+) -> None:
+    found = problems(postgres_checks(POSTGRES | facts, timedelta()))
+    assert found == dict.fromkeys(names, CheckResult.WARNING)
 
 
 @pytest.mark.parametrize(

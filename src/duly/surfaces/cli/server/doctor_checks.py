@@ -16,6 +16,12 @@ OLDEST_SQLITE = (3, 51, 3)
 SKEW_WARNING = timedelta(seconds=1)
 SKEW_FAILURE = timedelta(seconds=60)
 SHOWN_NAMES = 5
+MEGABYTE = 2**20
+LARGE = 32 * MEGABYTE
+BLOATED = 10
+"""Times the table that its indexes may have."""
+NAPTIME = 10
+"""Seconds between two vacuums on a server that is duly's alone."""
 SYNCHRONOUS_NAMES = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
@@ -62,6 +68,33 @@ def postgres_checks(facts: Mapping[str, Any], skew: timedelta) -> list[Check]:
             facts, "synchronous_commit", CheckResult.FAILED, "a crash loses the last deliveries"
         ),
         clock_check(skew),
+        *upkeep_checks(facts),
+    ]
+
+
+def upkeep_checks(facts: Mapping[str, Any]) -> list[Check]:
+    """Whether the agenda, of which every delivery changes a row, is vacuumed often enough."""
+    table, indexes = facts["agenda_bytes"], facts["agenda_index_bytes"]
+    if table is None:
+        return []  # before the first migration
+    naptime, is_alone = facts["autovacuum_naptime"], facts["other_databases"] == 0
+    is_bloated = indexes > LARGE and indexes > BLOATED * table
+    is_rare = is_alone and naptime > NAPTIME and table > LARGE
+    return [
+        check(
+            "agenda",
+            CheckResult.WARNING if is_bloated else CheckResult.OK,
+            f"{table / MEGABYTE:.1f} MB, its indexes {indexes / MEGABYTE:.1f} MB",
+            "vacuum does not return the space of indexes; run "
+            "`reindex table concurrently duly.agenda` in a quiet hour",
+        ),
+        check(
+            "autovacuum_naptime",
+            CheckResult.WARNING if is_rare else CheckResult.OK,
+            f"{naptime} s",
+            "between two vacuums the agenda grows by all that was delivered, and this server is "
+            f"duly's alone; set autovacuum_naptime = {NAPTIME}s in postgresql.conf and reload",
+        ),
     ]
 
 

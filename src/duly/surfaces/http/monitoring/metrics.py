@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 from duly.app import App
 from duly.engine.supervisor import Engine
 from duly.errors import StoreUnavailable
+from duly.ports import StoreSizes
 from duly.records.alert import Alert, AlertKind
 from duly.records.status import NamespaceStatus
 from duly.services.monitoring.monitoring import SOON_ENOUGH
@@ -64,6 +65,7 @@ class MetricsSample(msgspec.Struct, frozen=True):
 
     status: NamespaceStatus | None = None
     alerts: list[Alert] = []
+    sizes: StoreSizes | None = None
 
 
 class Scrape(Collector):
@@ -80,6 +82,8 @@ class Scrape(Collector):
         if self._seen.status is not None:
             yield from namespace_metrics(self._seen.status)
             yield alert_metrics(self._seen.alerts)
+        if self._seen.sizes is not None:
+            yield from size_metrics(self._seen.sizes)
 
 
 class ProcessMetrics:
@@ -177,6 +181,12 @@ def namespace_metrics(now: NamespaceStatus) -> Iterator[Metric]:
     yield from failure_metrics(now)
 
 
+def size_metrics(sizes: StoreSizes) -> Iterator[Metric]:
+    """What grows on PostgreSQL if it is vacuumed too rarely."""
+    yield gauge("agenda_bytes", "Size of the lanes on disk", sizes.agenda_bytes)
+    yield gauge("agenda_index_bytes", "Size of their indexes on disk", sizes.agenda_index_bytes)
+
+
 def failure_metrics(now: NamespaceStatus) -> Iterator[Metric]:
     """Deliveries that wait for a retry, and possible poison."""
     retries = now.retries
@@ -261,7 +271,9 @@ async def metrics_sample(app: App) -> MetricsSample:
     """The state of the namespace, read at most once a second; empty if the store is unavailable."""
     try:
         return MetricsSample(
-            await app.stats.namespace_status(SOON_ENOUGH), list(await app.alerts.raised())
+            await app.stats.namespace_status(SOON_ENOUGH),
+            list(await app.alerts.raised()),
+            await app.store.sizes(),
         )
     except StoreUnavailable:
         return MetricsSample()
