@@ -27,11 +27,20 @@ PLACES = (
     )
     | frozenset(
         f"{place}.{when}"
-        for place in ("plan", "schedule", "complete", "import", "stream", "decide", "revive")
+        for place in (
+            "plan",
+            "schedule",
+            "complete",
+            "import",
+            "stream",
+            "decide",
+            "revive",
+            "finish",
+        )
         for when in ("before", "middle", "after")
     )
     | {f"webhook.{when}" for when in ("before", "sent", "answered")}
-    | {"handler.enter", "handler.exit", "migrate.middle"}
+    | {"handler.enter", "handler.exit", "migrate.middle", "deliver.middle", "settle.middle"}
 )
 
 

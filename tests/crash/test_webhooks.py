@@ -69,9 +69,7 @@ async def end_of(fleet: Fleet, store: StoreUnderTest, id: str) -> tuple[str, int
 
 
 @pytest.mark.requirement("C5", "D4", "D9")
-@pytest.mark.parametrize(
-    "place", ["webhook.before", "webhook.sent", "webhook.answered", "settle.before"]
-)
+@pytest.mark.parametrize("place", ["webhook.before", "webhook.answered", "settle.before"])
 async def test_a_request_interrupted_by_a_crash_is_repeated_unchanged(
     fleet: Fleet, store: StoreUnderTest, receiver: Receiver, place: str
 ) -> None:
@@ -183,7 +181,7 @@ async def test_crashes_at_every_step_add_no_attempt(
     id = await deliver(store, receiver, duly.delays(0, 1, 1))
     receiver.status = 503
     # Reclaiming the previous worker's delivery is a settlement too; the second is the webhook's.
-    places = ("webhook.sent=kill@1", "settle.after=kill@2")
+    places = ("webhook.answered=kill@1", "settle.after=kill@2")
     for place in (*places, "webhook.answered=kill@1", "settle.before=kill@2"):
         die(fleet, place)
     start(fleet)

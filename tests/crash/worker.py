@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 import duly
+from tests.crash.limit_receiver import PLACE, add_limited
 
 TRY_LOCK = """
 select pg_try_advisory_xact_lock(hashtext($1)) as is_first, exists (
@@ -129,11 +130,24 @@ def build(database: str) -> duly.App:
         if os.environ.get("STOPS"):
             os.kill(os.getpid(), signal.SIGSTOP)
 
+    @app.handler("coalesced", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
+    async def coalesced(delivery: duly.Delivery[dict[str, Any]]) -> None:
+        """One effect for a unique key; every fifth fails first, after it was written."""
+        key, n = delivery.payload["key"], delivery.payload["n"]
+        await delivery.transaction.execute(
+            f"insert into coalesced_effects (key, n) values ({placeholder})", key, n
+        )
+        report("coalesced", key, n)
+        if n % 5 == 3 and delivery.attempt == 1:
+            raise ValueError("not yet")
+
     @app.handler("poison", retry=duly.exponential(base=0.01, cap=0.05, attempts=4))
     async def poison(delivery: duly.Delivery[Any]) -> None:
         report("poison", delivery.id)
         os._exit(9)
 
+    if PLACE in os.environ:
+        add_limited(app)
     return app
 
 

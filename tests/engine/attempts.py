@@ -18,7 +18,7 @@ from duly.stores.postgres.database import Postgres
 from duly.stores.sqlite.database import Sqlite
 from tests.engine.cluster import Cluster, WorkerProcess
 from tests.stores.store_probe import StoreProbe
-from tests.transports.receiver import Receiver, answer, receiver, says
+from tests.transports.receiver import Receiver, lasting, receiver, says
 
 LAST = 2
 LEFT: ContextVar[str] = ContextVar("left", default="")
@@ -242,7 +242,7 @@ SPENDING = {"failing": 2}
 @asynccontextmanager
 async def open_scenario(cluster: Cluster) -> AsyncIterator[Scenario]:
     """An open scenario, with a receiver for webhooks."""
-    async with receiver(says(answer(200, b"taken"))) as inbox:
+    async with receiver(says(lasting(200, b"taken")), lasts=True) as inbox:
         app = cluster.app(lease=3600, egress_allow="127.0.0.1", concurrency=8)
         scenario = Scenario(app, cluster, inbox)
         await scenario.begin()

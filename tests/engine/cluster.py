@@ -14,6 +14,8 @@ from duly.domain.events import Event
 from duly.engine.supervisor import Engine
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
+from duly.engine.targets.pace import Pace
+from duly.engine.targets.pacing import Pacing
 from duly.engine.work_signal import WorkSignal
 from duly.ports import TargetName
 from duly.records.delivery import Delivery as StoredDelivery
@@ -98,12 +100,23 @@ class Cluster:
 
 
 def admission(
-    gates: Any, targets: Mapping[int, str] | None = None, *, concurrency: int
+    gates: Any,
+    targets: Mapping[int, str] | None = None,
+    *,
+    concurrency: int,
+    pace: Pace | None = None,
 ) -> AdmissionControl:
     """Admission control for worker 1, which knows these targets."""
     membership: Any = SimpleNamespace(worker=1)
     return AdmissionControl(
-        gates, lambda _: None, directory(targets or {}), WorkSignal(), membership, concurrency
+        gates,
+        lambda _: None,
+        directory(targets or {}),
+        WorkSignal(),
+        membership,
+        Pacing(VirtualClock().monotonic),
+        pace or Pace(VirtualClock().monotonic),
+        concurrency,
     )
 
 

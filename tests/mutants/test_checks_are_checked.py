@@ -36,9 +36,97 @@ CLAIMING = "tests/stores/deliveries/test_claiming.py"
 STREAMS = "tests/stores/streams/test_streams.py"
 SCHEDULES = "tests/stores/schedules/test_schedules.py"
 PLANS = "tests/stores/schedules/test_plans.py"
+AHEAD = "tests/engine/dispatch/test_ahead.py"
+BEHIND = "tests/engine/dispatch/test_behind.py"
+CONNECTIONS = "tests/transports/test_connections.py"
+KEPT = "tests/transports/test_kept_connections.py"
 ORPHANS = "tests/services/schedules/test_orphans.py"
 
 MUTANTS = [
+    Mutant(
+        "a_request_is_sent_again_after_an_answer_began",
+        "transports/webhooks/connection.py",
+        "if self._has_answered and not self._has_begun and is_at_once:",
+        "if self._has_answered and is_at_once:",
+        (KEPT, "-k", "after_an_answer_began"),
+    ),
+    Mutant(
+        "a_request_is_sent_again_and_again",
+        "transports/webhooks/connection.py",
+        "if self._has_answered and not self._has_begun and is_at_once:",
+        "if not self._has_begun and is_at_once:",
+        (KEPT, "-k", "without_an_answer"),
+    ),
+    Mutant(
+        "bytes_after_an_answer_are_the_answer_to_the_next_request",
+        "transports/webhooks/answers.py",
+        "        if self.is_whole:\n            self._follow()\n\n    def on_header",
+        "        pass\n\n    def on_header",
+        (KEPT, "-k", "more_than_an_answer"),
+    ),
+    Mutant(
+        "any_address_is_called",
+        "transports/webhooks/connections.py",
+        "        passage.check(self._guard, address[0], address[1])\n",
+        "",
+        ("tests/transports/test_webhooks.py", "-k", "gets_no_byte and sqlite"),
+    ),
+    Mutant(
+        "a_certificate_may_be_for_another_host",
+        "transports/webhooks/connections.py",
+        '    context.set_alpn_protocols(["http/1.1"])\n',
+        "    context.check_hostname = False\n",
+        (CONNECTIONS, "-k", "for_another_host"),
+    ),
+    Mutant(
+        "a_host_takes_the_slots_of_others",
+        "engine/execution/behind.py",
+        "if not queue or self._admission.excess(target) >= 0:",
+        "if not queue:",
+        (BEHIND, "-k", "of_its_host_begins and sqlite"),
+    ),
+    Mutant(
+        "what_waits_behind_a_failure_is_attempted",
+        "engine/execution/delivery_runner.py",
+        "for each in self.behind.take_all(target):",
+        "for each in ():",
+        (BEHIND, "-k", "failure_hands_back and sqlite"),
+    ),
+    Mutant(
+        "what_waits_behind_a_host_that_hangs_is_kept",
+        "engine/execution/delivery_runner.py",
+        "        late = self.behind.take_late(now)\n",
+        "        late = list[Claimed]()\n",
+        (BEHIND, "-k", "that_hangs and sqlite"),
+    ),
+    Mutant(
+        "a_stop_keeps_what_waits_behind",
+        "engine/execution/delivery_runner.py",
+        "(*self._tasks.waiting.take(self.held, which), *self.behind.take(which))",
+        "self._tasks.waiting.take(self.held, which)",
+        (BEHIND, "-k", "stop_hands_back and sqlite"),
+    ),
+    Mutant(
+        "one_token_for_all_statements_of_a_claim",
+        "engine/dispatch/claims.py",
+        "            self._made += 1\n            given.append(token(held.worker, self._made))\n",
+        "            given.append(token(held.worker, self._made or 1))\n",
+        (BEHIND, "-k", "claimed_twice and sqlite"),
+    ),
+    Mutant(
+        "a_group_that_was_not_reached_is_taken_for_empty",
+        "engine/dispatch/claimable_work.py",
+        "if asked_for in answered:",
+        "if asked_for:",
+        ("tests/engine/dispatch/test_no_standstill.py", "-k", "low_priority"),
+    ),
+    Mutant(
+        "what_waits_behind_counts_as_running",
+        "engine/targets/admission.py",
+        "        self._outgoing -= many\n",
+        "",
+        (BEHIND, "-k", "smaller_share"),
+    ),
     Mutant(
         "completing_without_a_fence",
         f"{POSTGRES}/agenda.sql",
@@ -90,7 +178,7 @@ MUTANTS = [
     ),
     Mutant(
         "keys_are_forgotten",
-        "stores/deliveries/ledger.py",
+        "stores/deliveries/requests.py",
         '"key": [each.key for each in requests],\n        "',
         '"key": [None for each in requests],\n        "',
         ("tests/stores/deliveries/test_accepting.py", "-k", "key and sqlite"),
@@ -161,7 +249,7 @@ MUTANTS = [
     Mutant(
         "a_lost_claim_is_not_released",
         "engine/dispatch/claims.py",
-        "        self._doubtful[given] = self._clock.monotonic() + DOUBT_SECONDS\n",
+        "        self._doubtful |= dict.fromkeys(given, self._clock.monotonic() + DOUBT_SECONDS)\n",
         "        pass\n",
         ("tests/engine/dispatch/test_dispatcher.py",),
     ),
@@ -330,7 +418,7 @@ MUTANTS = [
     Mutant(
         "an_unavailable_store_spends_an_attempt",
         "engine/execution/execution.py",
-        "        except StoreUnavailable:\n            return STORE_AWAY\n",
+        "        except StoreUnavailable:\n            outcome = STORE_AWAY\n",
         "",
         ("tests/engine/execution/test_every_await.py", "-k", "handed_back and sqlite-overlap"),
     ),
@@ -340,6 +428,48 @@ MUTANTS = [
         "                if call.cancel():\n",
         "                if True:\n",
         ("tests/engine/execution/test_overrunning.py", "-k", "stream_waits and sqlite"),
+    ),
+    Mutant(
+        "what_is_held_starts_without_a_lease",
+        "engine/execution/delivery_runner.py",
+        "        if not self._membership.lease.holds():\n",
+        "        if False:\n",
+        (AHEAD, "-k", "lease_ran_out and sqlite"),
+    ),
+    Mutant(
+        "a_hand_back_forgets_a_lane",
+        "engine/execution/delivery_runner.py",
+        "(*self._tasks.waiting.take(self.held, which), *self.behind.take(which))",
+        "self._tasks.waiting.take(self.held, which)[1:]",
+        (AHEAD, "-k", "drains_hands_back and sqlite"),
+    ),
+    Mutant(
+        "what_is_held_is_never_handed_back",
+        "engine/dispatch/dispatcher.py",
+        "        self._runner.hand_back_late()\n",
+        "",
+        (AHEAD, "-k", "not_started_in_time and sqlite"),
+    ),
+    Mutant(
+        "a_hand_back_counts_as_done",
+        "engine/execution/delivery_runner.py",
+        "        self._admission.unclear(claimed.target, timedelta())\n        self.is_alone",
+        "        self._ended_by[claimed.target] += 1\n        self.is_alone",
+        (AHEAD, "-k", "count_as_done"),
+    ),
+    Mutant(
+        "what_has_limits_is_held_ahead",
+        "engine/targets/admission.py",
+        "return target not in self._outside and target not in self._guarded",
+        "return True",
+        (AHEAD, "-k", "has_limits"),
+    ),
+    Mutant(
+        "a_hanging_target_is_held_ahead",
+        "engine/targets/pace.py",
+        "self._rates[target] = before + weight * (now_rate - before)",
+        "self._rates[target] = max(before, now_rate)",
+        ("tests/engine/targets/test_pace.py",),
     ),
 ]
 

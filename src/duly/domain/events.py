@@ -350,6 +350,22 @@ class StreamReleased(Event, frozen=True):
     seconds: float
 
 
+class BatchFinished(Event, frozen=True):
+    """All members of a batch have ended."""
+
+    batch: str
+    members: int
+    completed: int
+    dead: int
+    cancelled: int
+
+
+class BatchUnsent(Event, frozen=True):
+    """A batch is finished, and its completion could not be stored."""
+
+    batch: str
+
+
 class AlertRaised(Event, frozen=True):
     kind: str
     subject: str

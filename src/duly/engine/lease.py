@@ -27,7 +27,7 @@ class Lease:
         self.lost = False
         self.draining = False
         """Whether an operator asked this worker to drain: it starts nothing more."""
-        self._clock = clock
+        self._monotonic = clock.monotonic
         self._renewed_at = clock.monotonic()
 
     def renew(self, asked_at: float) -> None:
@@ -36,7 +36,7 @@ class Lease:
 
     def holds(self) -> bool:
         """Whether no other worker can have declared this one dead."""
-        return not self.lost and self._clock.monotonic() - self._renewed_at < self.seconds
+        return not self.lost and self._monotonic() - self._renewed_at < self.seconds
 
 
 class Heartbeat:

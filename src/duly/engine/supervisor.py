@@ -119,6 +119,7 @@ class Engine:
         self.is_ready = False
         for loop in self._loops:
             self._runner.stop(loop)
+        self.worker.runner.hand_back_held()
         seconds = self.worker.settings.drain
         if self.running:
             self._emit(Draining(running=self.running, seconds=seconds))

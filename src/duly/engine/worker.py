@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
 from duly.domain.deliveries.crashes import CrashRule
+from duly.domain.deliveries.outcomes import Settlement, Verdict
+from duly.domain.endpoints.limits import DeclaredLimits
+from duly.engine.batch_finisher import BatchFinisher
 from duly.engine.dispatch.claimable_work import ClaimableWork
 from duly.engine.dispatch.claimer import Claimer
 from duly.engine.dispatch.claims import Claims
 from duly.engine.dispatch.dispatcher import Dispatcher
 from duly.engine.dispatch.isolation import Isolation
+from duly.engine.dispatch.rotation import Rotation
 from duly.engine.dispatch.suspects import Suspects
 from duly.engine.execution.delivery_runner import DeliveryRunner
 from duly.engine.execution.executor import Executor
@@ -32,6 +36,9 @@ from duly.engine.store_clock import StoreClock
 from duly.engine.stream_releaser import StreamReleaser
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
+from duly.engine.targets.pace import Pace
+from duly.engine.targets.pacing import Pacing
+from duly.engine.unique_keys import UniqueKeyTidier
 from duly.engine.work_signal import WorkSignal
 from duly.errors import StoreUnavailable
 from duly.ports import KEPT_FOR, Chance, Clock, Emit, Store, Transport
@@ -43,7 +50,8 @@ AGAIN_SECONDS = 0.2
 class Worker:
     """Claims, runs, settles and reclaims deliveries, and plans schedules.
 
-    An Engine runs its loops. `schedules` are those that the code of this process declares, by name.
+    An Engine runs its loops. `schedules` are those that the code of this process declares, by name,
+    and `limits` those of its handlers.
     A `stepped` worker has no heartbeat and no loops; each `step` does one
     round of their work.
     """
@@ -60,6 +68,7 @@ class Worker:
         *,
         observers: Sequence[Observer] = (),
         schedules: Callable[[], Sequence[str]] = tuple,
+        limits: Callable[[], Mapping[str, DeclaredLimits]] = dict,
         stepped: bool = False,
     ) -> None:
         self.store = store = store.serving(settings.served)
@@ -81,11 +90,12 @@ class Worker:
             schedules=schedules,
         )
         self.namespaces = ServedNamespaces(store, settings.served)
-        self.directory = TargetDirectory(store, transport)
-        self.admission = AdmissionControl(
-            store.gates, emit, self.directory, self.signal, self.membership, settings.concurrency
-        )
-        self.settler = self._make_settler(observers, stepped)
+        self.directory = TargetDirectory(store, transport, limits)
+        self.pace = Pace(clock.monotonic)
+        self.admission = self._make_admission()
+        rotation = Rotation(self.signal, self._store_clock)
+        told = (*observers, rotation.settled, self._share_handed_back)
+        self.settler = self._make_settler(told, stepped)
         executor = Executor(
             store, transport, self._store_clock, chance, crash_rule, self.settler, emit
         )
@@ -94,10 +104,8 @@ class Worker:
         self.planner = Planners(
             store, settings.served, clock, emit, self._make_planner, poll=settings.poll
         )
-        self.claims = Claims(store.agenda, clock, self.membership, emit)
-        self._work = ClaimableWork(
-            store.agenda, self.directory, self.admission, self.signal, self._store_clock
-        )
+        self.claims = Claims(store.agenda, store.turns, rotation, clock, self.membership, emit)
+        self._work = self._make_work(rotation)
         claimer = Claimer(self.claims, self.admission, self.runner, self.settler)
         suspects = self._make_suspects(claimer)
         self.dispatcher = self._make_dispatcher(claimer, suspects)
@@ -105,9 +113,47 @@ class Worker:
             executor, self.directory, self.membership, observers, emit, settings.recovery_interval
         )
         self.reviver = Reviver(store, transport, settings, clock, emit)
-        self.stream_releaser = StreamReleaser(store, emit, settings.recovery_interval)
+        self._add_tidiers()
         self.backlog = Backlog(store.agenda, clock, emit, self.directory, self.runner.late, grace)
         self.lease_monitor = self._make_lease_monitor(suspects, crash_rule)
+
+    def _make_admission(self) -> AdmissionControl:
+        return AdmissionControl(
+            self.store.gates,
+            self._emit,
+            self.directory,
+            self.signal,
+            self.membership,
+            Pacing(self._clock.monotonic),
+            self.pace,
+            self.settings.concurrency,
+        )
+
+    def _make_work(self, rotation: Rotation) -> ClaimableWork:
+        return ClaimableWork(
+            self.store.agenda,
+            self.directory,
+            self.admission,
+            self.signal,
+            self._store_clock,
+            rotation,
+            self.pace,
+            self.settings.concurrency,
+        )
+
+    def _share_handed_back(self, written: Sequence[Settlement], directory: TargetDirectory) -> None:
+        """Wake other workers, or an idle one would find what was handed back at its next poll."""
+        deferred = [each for each in written if each.verdict is Verdict.DEFERRED]
+        back = {each.target for each in deferred if each.is_handed_back}
+        for namespace in {directory.namespace(target) for target in back}:
+            self.store.within(namespace).wakeups.hint()
+
+    def _add_tidiers(self) -> None:
+        """The loops that end what no attempt ends: blocked streams, batches, unique keys."""
+        interval = self.settings.recovery_interval
+        self.stream_releaser = StreamReleaser(self.store, self._emit, interval)
+        self.batch_finisher = BatchFinisher(self.store, self._clock, self._chance, self._emit)
+        self.unique_key_tidier = UniqueKeyTidier(self.store, interval)
 
     def _make_settler(self, observers: Sequence[Observer], stepped: bool) -> Settler:
         return Settler(
@@ -129,6 +175,8 @@ class Worker:
             self.membership,
             self.signal,
             self._emit,
+            self.pace,
+            concurrency=self.settings.concurrency,
             grace=grace,
         )
 
@@ -191,6 +239,8 @@ class Worker:
             self.recovery,
             self.reviver,
             self.stream_releaser,
+            self.batch_finisher,
+            self.unique_key_tidier,
             self.backlog,
             self.admission,
             self.lease_monitor,
@@ -214,11 +264,13 @@ class Worker:
             interval=settings.sweep_interval,
             batch=settings.sweep_batch,
         )
+        kept_for = timedelta(seconds=settings.keep_completed)
         received_for, prune = timedelta(seconds=settings.inbox_retention), self.namespaces.prune
         retention = RetentionPruner(
             [
                 (partial(prune, lambda store: store.inbox.prune), received_for),
                 (partial(prune, lambda store: store.idempotency.prune), KEPT_FOR),
+                (partial(prune, lambda store: store.batches.prune), kept_for),
             ],
             interval=settings.prune_interval,
             batch=settings.prune_batch,
@@ -240,10 +292,12 @@ class Worker:
         await self.membership.beat_once()
         await self.lease_monitor.tick()
         await self.recovery.tick()
-        await self.running_monitor.tick()
+        await self.running_monitor.look()
         await self.reviver.catch_up()
         await self.planner.catch_up()
         await self.stream_releaser.tick()
+        await self.batch_finisher.catch_up()
+        await self.unique_key_tidier.tick()
         self.signal.hint()
         await self.dispatcher.tick()
         claimed = self.runner.running
@@ -267,7 +321,7 @@ class Worker:
         while True:
             try:
                 await self.settler.flush()
-                await self.running_monitor.tick()
+                await self.running_monitor.look()
                 with contextlib.suppress(StoreUnavailable):
                     # Claims whose answer was lost, for the last time.
                     await self.claims.hand_back(at_once=True)

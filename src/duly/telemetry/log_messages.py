@@ -144,6 +144,15 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.WARNING,
         "stream {stream} goes on without its head {delivery}, which failed for {seconds:g} s",
     ),
+    events.BatchFinished: (
+        logging.INFO,
+        "batch {batch} is finished: {completed} of {members} members completed, {dead} are dead "
+        "letters, {cancelled} were cancelled",
+    ),
+    events.BatchUnsent: (
+        logging.ERROR,
+        "the completion of batch {batch} was not sent; `duly batches show {batch}` says why",
+    ),
     events.AlertRaised: (logging.ERROR, "ALERT {kind} {subject}: {detail}"),
     events.AlertCleared: (logging.INFO, "alert {kind} {subject} cleared after {minutes} minutes"),
     events.AlertUnreported: (logging.ERROR, "the alert {kind} could not be sent: {problem}"),

@@ -8,7 +8,9 @@ import pytest
 
 from duly.domain.deliveries.delivery import ALONE, Claimed
 from duly.engine.dispatch.claimable_work import FIRST_LOOK_EVERY, ClaimableWork
+from duly.engine.dispatch.rotation import Rotation
 from duly.engine.store_clock import StoreClock
+from duly.engine.targets.pace import AHEAD_SECONDS, Pace
 from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest
 from duly.testing import VirtualClock
@@ -31,8 +33,9 @@ def work_with(
     agenda: Any = None
     names = {number: f"work-{number}" for number in targets}
     gates = admission(NoStore(), names, concurrency=10)
-    clock = StoreClock(VirtualClock(NOW))
-    found = ClaimableWork(agenda, directory(names), gates, WorkSignal(), clock)
+    clock, signal = StoreClock(VirtualClock(NOW)), WorkSignal()
+    rotation, pace = Rotation(signal, clock), Pace(clock.monotonic)
+    found = ClaimableWork(agenda, directory(names), gates, signal, clock, rotation, pace, 20)
     found.learn([ClaimableGroup(*each) for each in groups])
     return found
 
@@ -110,3 +113,27 @@ def test_with_more_targets_than_slots_each_gets_its_turn() -> None:
     requests = [ask for _ in range(10) for ask in found.asks(4, NOW)]
     assert {ask.quota for ask in requests} == {1}
     assert [sum(ask.target == target for ask in requests) for target in range(20)] == [2] * 20
+
+
+def hasten(work: ClaimableWork, paces: dict[int, int]) -> None:
+    """Let the targets be so fast that so many of each may be held ahead."""
+    work._pace._rates = {target: many / AHEAD_SECONDS for target, many in paces.items()}
+
+
+@pytest.mark.requirement("P10")
+def test_lanes_with_and_without_keys_share_what_is_claimed_ahead() -> None:
+    found = work_with((5, 1, NOW))
+    found.learn([ClaimableGroup(5, 1, NOW), ClaimableGroup(5, 1, NOW, turns=True)])
+    hasten(found, {1: 100})
+    with_keys, without = [ask.quota for ask in found.asks(105, NOW)]
+    assert with_keys == without
+    assert 100 < with_keys + without <= 106
+
+
+@pytest.mark.requirement("D6")
+def test_targets_ask_for_no_more_ahead_than_there_is() -> None:
+    targets = range(1, 31)
+    found = work_with(*((5, each, NOW) for each in targets), targets=targets)
+    hasten(found, dict.fromkeys(targets, 3))
+    asked = sum(ask.quota for ask in found.asks(95, NOW))
+    assert asked <= 95 + len(targets)

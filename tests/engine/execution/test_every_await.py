@@ -21,8 +21,11 @@ import duly.transports.combined
 import duly.transports.handlers.registry
 import duly.transports.handlers.steps
 import duly.transports.handlers.transactions
+import duly.transports.webhooks.connection
+import duly.transports.webhooks.connections
 import duly.transports.webhooks.endpoint_cache
 import duly.transports.webhooks.exchanges
+import duly.transports.webhooks.resolver
 import duly.transports.webhooks.sender
 from duly.errors import StoreUnavailable
 from duly.failpoints import arm
@@ -40,8 +43,11 @@ MODULES = (
     duly.stores.deliveries.inbox,
     duly.stores.deliveries.steps,
     duly.stores.deliveries.transactions,
+    duly.transports.webhooks.connection,
+    duly.transports.webhooks.connections,
     duly.transports.webhooks.endpoint_cache,
     duly.transports.webhooks.exchanges,
+    duly.transports.webhooks.resolver,
     duly.transports.handlers.registry,
     duly.transports.combined,
     duly.transports.handlers.steps,
@@ -67,7 +73,6 @@ NOT_IN_ATTEMPTS = {
     "stores.deliveries.transactions:SqliteTransaction.commit": (
         "a transaction of the app, outside of attempts"
     ),
-    "transports.webhooks.exchanges:Exchanges.close": "stops",
     "transports.webhooks.sender:Webhooks.try_out": "called by operators",
     "transports.webhooks.sender:Webhooks.prepare": "starts",
     "transports.webhooks.sender:Webhooks.close": "stops",

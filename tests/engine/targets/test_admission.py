@@ -271,7 +271,7 @@ async def test_the_recorded_count_equals_the_running_deliveries(slow: str) -> No
     async def claim() -> None:
         for request in await gates.passing([ClaimRequest(5, x, NOW, 4)]):
             for _ in range(request.quota):
-                gates.begin(x)
+                gates.begin([x])
         gates.claimed()
 
     await claim()
@@ -297,11 +297,11 @@ def test_a_hanging_target_keeps_an_eighth_and_an_answering_one_gets_half() -> No
     targets = {each: f"https://{each}.example.org" for each in (x, y)}
     gates = admission(Counter(0), targets, concurrency=80)
     for _ in range(10):
-        gates.begin(x)
+        gates.begin([x])
     assert (gates.room(x), gates.room(y)) == (0, 10)
     for _ in range(100):
-        gates.begin(y)
-        gates.begin(y)
+        gates.begin([y])
+        gates.begin([y])
         gates.end(y)
         if not gates.room(y):
             break

@@ -68,9 +68,12 @@ class Overlapped(msgspec.Struct, frozen=True):
 
 
 class Deferred(msgspec.Struct, frozen=True):
-    """The delivery cannot run yet: no attempt is spent and none is recorded."""
+    """The delivery cannot run yet: no attempt is spent and none is recorded.
 
-    wait: float
+    Without a wait another worker may claim it at once.
+    """
+
+    wait: float | None
 
 
 class Cancelled(msgspec.Struct, frozen=True):
@@ -83,6 +86,10 @@ class Cancelled(msgspec.Struct, frozen=True):
 
 STORE_AWAY = Deferred(1.0)
 """The store failed during the attempt; the wait keeps the worker from retrying in a tight loop."""
+
+
+HANDED_BACK = Deferred(None)
+"""It was claimed ahead and not started."""
 
 
 class Crashed(msgspec.Struct, frozen=True):
@@ -140,6 +147,12 @@ class Settlement(msgspec.Struct):
     """Steps of the attempt that are not stored yet; written with every verdict."""
     traceback: str | None = None
     exception: str | None = None
+    unique_key: str | None = None
+
+    @property
+    def is_handed_back(self) -> bool:
+        """Whether it was not started, and another worker may claim it at once."""
+        return self.verdict is Verdict.DEFERRED and self.wait is None
 
 
 def complete(
@@ -165,6 +178,7 @@ def complete(
         due_at=claimed.due_at,
         ready_at=claimed.ready_at,
         occasion=claimed.occasion,
+        unique_key=claimed.unique_key,
     )
 
 

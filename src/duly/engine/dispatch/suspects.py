@@ -55,7 +55,8 @@ class Suspects:
     @property
     def _is_idle(self) -> bool:
         # A suspect may kill the process: all outcomes are written before it runs.
-        return not self._runner.running and not self._settler.unsettled
+        runner = self._runner
+        return not (runner.running or runner.behind.queues or self._settler.unsettled)
 
     async def isolate(self) -> bool:
         """Claim nothing else from now on; False if another worker is isolated."""

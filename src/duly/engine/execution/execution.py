@@ -216,7 +216,18 @@ class Execution:
             return await self._join()
         before = RUNNING.set(self)
         try:
-            outcome = await self._outcome()
+            if self._overlap is None and self.claimed.expires_on is None:
+                outcome = await self._executor.transport.attempt(self)
+            else:
+                outcome = await self._attempt_if_wanted()
+        except asyncio.CancelledError:
+            outcome = Released()
+        except StoreUnavailable:
+            outcome = STORE_AWAY
+        except Exception as error:
+            # A bug in the transport: the delivery fails with it, visibly.
+            problem = f"{type(error).__name__}: {error}"
+            outcome = Failed(Reason.UNKNOWN, problem, traceback=traceback_text(error, own=True))
         finally:
             self._is_over = True
             RUNNING.reset(before)
@@ -245,22 +256,13 @@ class Execution:
             return self._decide(Released())
         return None
 
-    async def _outcome(self) -> Outcome:
+    async def _attempt_if_wanted(self) -> Outcome:
         expires_on = self.claimed.expires_on
         if expires_on is not None and expires_on <= self._executor.store_clock.monotonic():
             return Expired()
-        try:
-            if self._overlap is Overlap.SKIP and await self._overlaps():
-                return Overlapped()
-            return await self._executor.transport.attempt(self)
-        except asyncio.CancelledError:
-            return Released()
-        except StoreUnavailable:
-            return STORE_AWAY
-        except Exception as error:
-            # A bug in the transport: the delivery fails with it, visibly.
-            problem = f"{type(error).__name__}: {error}"
-            return Failed(Reason.UNKNOWN, problem, traceback=traceback_text(error, own=True))
+        if self._overlap is Overlap.SKIP and await self._overlaps():
+            return Overlapped()
+        return await self._executor.transport.attempt(self)
 
     def _when_cancelled(self, outcome: Outcome) -> Outcome:
         """The outcome of an attempt that was asked to cancel; what has completed stays so."""

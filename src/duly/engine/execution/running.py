@@ -12,6 +12,8 @@ from duly.errors import Conflict, NotFound
 from duly.ports import Report, RunningDelivery
 
 EVERY_SECOND = Pause(1.0)
+IDLE_TICKS = 5
+"""A worker without running attempts looks so rarely: for requests that others could not obey."""
 
 
 class RunningMonitor:
@@ -24,8 +26,20 @@ class RunningMonitor:
         self._executor = executor
         self._runner = runner
         self._store = executor.store
+        self._idle_ticks = 0
 
     async def tick(self) -> Pause:
+        """Look now, unless nothing runs here."""
+        self._idle_ticks = 0 if self._is_used else self._idle_ticks + 1
+        if self._idle_ticks % IDLE_TICKS == 0:
+            await self.look()
+        return EVERY_SECOND
+
+    @property
+    def _is_used(self) -> bool:
+        return bool(self._runner.running or self._executor.reports)
+
+    async def look(self) -> None:
         """Write the latest report of each attempt, and act on requests."""
         await self._write()
         found = await self._store.running.look()
@@ -34,7 +48,6 @@ class RunningMonitor:
                 await self._cancel(each)
         if any(each.is_over or (each.is_stale and not each.is_asked) for each in found):
             await self._store.running.clear()
-        return EVERY_SECOND
 
     async def _write(self) -> None:
         waiting = self._executor.reports

@@ -25,6 +25,11 @@ Observer = Callable[[Sequence[Settlement], TargetDirectory], None]
 STILL_OPEN = frozenset({Verdict.RETRY, Verdict.RELEASED, Verdict.RECLAIMED, Verdict.DEFERRED})
 
 
+def _leaves_work(settlement: Settlement) -> bool:
+    """Whether a delivery may be due now: itself, or one that waited for its unique key."""
+    return settlement.verdict in STILL_OPEN or settlement.unique_key is not None
+
+
 class Settler:
     """Collects outcomes, writes them, and reports those that the store refused.
 
@@ -73,6 +78,8 @@ class Settler:
         else:
             self._emit_batches([settlement], Call())
             self._notify([settlement])
+            if _leaves_work(settlement):
+                self._signal.hint()
 
     @property
     def unsettled(self) -> int:
@@ -114,7 +121,7 @@ class Settler:
             self._writing = []
             self._written.set()
         self._report(batch, applied, self._clock.monotonic() - asked_at)
-        self._signal.progress(any(each.verdict in STILL_OPEN for each in batch))
+        self._signal.progress(any(map(_leaves_work, batch)))
         return NOW if self._waiting else UNTIL_WOKEN
 
     async def _gather(self) -> None:

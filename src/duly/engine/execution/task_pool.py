@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
 from sys import getrefcount
@@ -11,7 +10,11 @@ from typing import Any
 from weakref import getweakrefcount
 
 from duly.domain.deliveries.delivery import Claimed
+from duly.engine.execution.waiting import Waiting
+from duly.engine.loops import YieldOnce
 
+AT_ONCE = 64
+"""How many deliveries that never wait run before the rest of the process gets its turn."""
 Run = Callable[[Claimed, "asyncio.Task[Any]"], Awaitable[None]]
 
 
@@ -48,53 +51,99 @@ class Beginning:
 
 
 class TaskPool:
-    """Starts deliveries at once, with as few tasks as possible.
+    """Starts deliveries at once, with as few tasks as possible, and never more than `most`.
 
     A new task costs as much as the rest of a short attempt, so a task runs one delivery after the
     other; when it has to wait, new tasks take the rest. A task is not used again unless it is as
     good as new, so each delivery finds it as if it were its own.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, most: int) -> None:
         self._run = run
-        self._waiting: deque[Claimed] = deque()
+        self._most = most
+        self.waiting = Waiting()
+        self._later: dict[asyncio.TimerHandle, Sequence[Claimed]] = {}
+        self._postponed = self._in_a_row = 0
+        self._is_resting = self._is_draining = False
         self.tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, claimed: Sequence[Claimed]) -> None:
+    def start(self, claimed: Sequence[Claimed], now: float = 0.0) -> None:
         """Run these deliveries."""
-        self._waiting.extend(claimed)
+        self._is_draining = False
+        self.waiting.join(claimed, now)
         self._look(1)
 
+    def go_on(self, claimed: Sequence[Claimed], now: float) -> None:
+        """Run these before all others, the first in the task of the delivery that just ended."""
+        self.waiting.go_on(claimed, now)
+        if len(claimed) > 1:
+            self._look(1)
+
+    def start_later(self, seconds: float, claimed: Sequence[Claimed]) -> None:
+        """Run these deliveries after some seconds, or when `start_all` is called."""
+
+        def begin() -> None:
+            due = self._later.pop(timer)
+            self._postponed -= len(due)
+            # Their slots were kept for them.
+            self.waiting.extendleft(reversed(due))
+            self._look(1)
+
+        self._is_draining = False
+        timer = asyncio.get_running_loop().call_later(seconds, begin)
+        self._later[timer] = claimed
+        self._postponed += len(claimed)
+
     def _look(self, more: int) -> None:
-        if not self._waiting:
+        free = self._most - len(self.tasks) - self._postponed
+        if not self.waiting or free <= 0 or self._is_draining:
             return
-        for _ in range(min(more, len(self._waiting))):
-            self._add()
+        if self._is_resting:
+            # The queue is not behind a waiting attempt: the task goes on with it by itself.
+            self._is_resting = False
+        else:
+            for _ in range(min(more, len(self.waiting), free)):
+                self._add()
+            more *= 2
         # What is still queued after the first steps of these tasks is behind a waiting attempt.
-        asyncio.get_running_loop().call_soon(self._look, more * 2)
+        asyncio.get_running_loop().call_soon(self._look, more)
 
     def _add(self) -> None:
         task = asyncio.get_running_loop().create_task(self._work())
         self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        self._look(1)
 
     async def _work(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         beginning = Beginning()
         beginning.note(task)
-        while self._waiting:
-            await self._run(self._waiting.popleft(), task)
+        while self.waiting:
+            await self._run(self.waiting.popleft(), task)
             if task.cancelling() or not beginning.is_still_so(task):
                 return
+            self._in_a_row += 1
+            if self._in_a_row >= AT_ONCE:
+                self._in_a_row, self._is_resting = 0, True
+                await YieldOnce()
 
     def start_all(self) -> None:
         """Start a task for each queued delivery, so that `tasks` has all that will run."""
-        for _ in range(len(self._waiting)):
+        self._is_draining = True
+        for timer, claimed in self._later.items():
+            timer.cancel()
+            self.waiting.extend(claimed)
+        self._later.clear()
+        self._postponed = 0
+        for _ in range(len(self.waiting)):
             self._add()
 
     def take_back(self) -> list[Claimed]:
         """Remove and return the deliveries that were not started."""
-        left = list(self._waiting)
-        self._waiting.clear()
+        left = list(self.waiting)
+        self.waiting.clear()
         return left

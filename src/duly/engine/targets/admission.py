@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -12,11 +12,13 @@ import msgspec
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.endpoints import gates
 from duly.domain.endpoints.endpoint import endpoint_name
-from duly.domain.endpoints.gates import COUNTED
+from duly.domain.endpoints.gates import COUNTED, NO_LIMITS
 from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
 from duly.engine.loops import UNTIL_WOKEN, Pause
 from duly.engine.membership import Membership
 from duly.engine.targets.directory import TargetDirectory
+from duly.engine.targets.pace import Pace
+from duly.engine.targets.pacing import Pacing
 from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest, Emit, GateChange, SeenGate
 from duly.ports import Gates as Store
@@ -27,6 +29,9 @@ UNCLEAR = timedelta(seconds=1)
 FIRST_SHARE = 8
 FIRST_FEW = 8
 """A target without finished attempts gets an eighth of the slots, but at least eight."""
+SLOW = 2
+"""Ahead is what is completed in 50 ms. If twice as many run, an attempt takes about 100 ms: what is
+ahead would be handed back before its turn, or soon after."""
 LONGEST_PACE = timedelta(seconds=1)
 """How long a limit is used before it is read again."""
 
@@ -53,9 +58,13 @@ class AdmissionControl:
         directory: TargetDirectory,
         signal: WorkSignal,
         membership: Membership,
+        pacing: Pacing,
+        pace: Pace,
         concurrency: int,
     ) -> None:
         self.wake = asyncio.Event()
+        self.pacing = pacing
+        self._pace = pace
         self._store = store
         self._emit = emit
         self._signal = signal
@@ -65,15 +74,19 @@ class AdmissionControl:
         self._foreign = directory.foreign
         self._shut: set[int] = set()
         self._guarded: set[int] = set()
+        self._keyed: set[int] = set()
+        """Targets whose keys have limits."""
         self._failing: set[int] = set()
         self._probe_at: dict[int, datetime] = {}
         self._paced: dict[int, datetime] = {}
         self._crowded: set[int] = set()
         self._probing: set[int] = set()
         self._turn = asyncio.Lock()
-        self._here: Counter[int] = Counter()
+        # Not a Counter, which is slower: it is changed twice for every delivery.
+        self._here: defaultdict[int, int] = defaultdict(int)
         self._ended: Counter[int] = Counter()
         self._outgoing = 0
+        self._waiting: Counter[int] = Counter()
         self._reserved: Counter[int] = Counter()
         self._reported: dict[int, int] = {}
         self._reports: dict[int, TargetReport] = {}
@@ -85,11 +98,22 @@ class AdmissionControl:
         self._failing -= {each.target for each in surveyed if not each.failing}
         self._failing |= {each.target for each in surveyed if each.failing}
         limited = {each.target for each in surveyed if each.limited}
+        self._count_running(limited - self._guarded)
         self._probe_at = {
             each.target: each.probe_at for each in surveyed if each.probe_at is not None
         }
         self._guarded = limited | self._probe_at.keys()
+        self._keyed = {each.target for each in surveyed if each.each_key != NO_LIMITS}
         self._paced = {target: at for target, at in self._paced.items() if target in limited}
+        self.pacing.forget_all_but(limited)
+
+    def _count_running(self, limited: Collection[int]) -> None:
+        """Report the running attempts of targets that have a limit since the last survey."""
+        for target in limited:
+            if self._here.get(target) and target not in self._reported:
+                # More than run, so that the next tick reports how many do.
+                self._reported[target] = self._under_way(target) + 1
+                self.wake.set()
 
     def ready_at(self, target: int, due_at: datetime) -> datetime | None:
         """When a lane of the target that is due can be claimed; None until something changes."""
@@ -98,42 +122,109 @@ class AdmissionControl:
         return max(due_at, self._probe_at.get(target, due_at), self._paced.get(target, due_at))
 
     def room(self, target: int) -> int:
-        """How many more attempts of the target this worker may start.
+        """How many more deliveries of the target this worker may claim.
 
-        An endpoint or URL may take half of the slots that the others leave, so there is always
-        room for one more, however many of them hang. It begins with few slots and gets one more
-        for each attempt that ended since the last failure, so a hanging one stays at few.
+        An endpoint or URL that is fast may have some ahead of its slots. They are claimed together
+        when less than half of them are left, since a large claim costs little more.
         """
         if target not in self._outside:
             return self._concurrency
-        here = self._here[target]
-        others = self._outgoing - here
+        here, slots, ahead = self._here.get(target, 0), self._slots(target), self.ahead(target)
+        left = slots + ahead - here
+        return left if here < slots or 2 * left >= ahead else 0
+
+    def room_now(self, target: int) -> int:
+        """How many of those can start at once, if there are free slots."""
+        if target not in self._outside:
+            return self._concurrency
+        return max(0, self._slots(target) - self._here.get(target, 0))
+
+    def room_ahead(self, target: int) -> int:
+        """How many of those are ahead of the slots of an endpoint or URL."""
+        return max(0, self.room(target) - self.room_now(target))
+
+    def ahead(self, target: int) -> int:
+        """How many deliveries of an endpoint or URL may be held: none if it fails or has limits."""
+        if target in self._guarded or target in self._keyed or self.has_to_report(target):
+            return 0
+        ahead = self._pace.ahead(target)
+        return ahead if self._running(target) <= SLOW * ahead else 0
+
+    def excess(self, target: int) -> int:
+        """How many running attempts of an endpoint or URL exceed its slots."""
+        # Without a pace, what was claimed for free slots runs, even if others took some meanwhile.
+        slots = self._slots(target) if self.ahead(target) else self._concurrency // 2
+        return self._running(target) - max(1, slots)
+
+    def may_be_behind(self, target: int) -> bool:
+        """Whether some of its deliveries may have to wait behind its attempts."""
+        if target not in self._outside or target in self._guarded:
+            return False
+        return self.ahead(target) > 0 or self._here[target] > self._concurrency // 2
+
+    def is_slow(self, targets: Collection[int], ahead: int) -> bool:
+        """Whether attempts of these handlers take longer than what is held ahead may wait."""
+        claimed = sum(self._here.get(target, 0) for target in targets)
+        return min(claimed, self._concurrency) > SLOW * ahead
+
+    def _running(self, target: int) -> int:
+        return self._here.get(target, 0) - self._waiting[target]
+
+    def _slots(self, target: int) -> int:
+        """How many attempts of an endpoint or URL may run here.
+
+        It may take half of the slots that the others leave, so there is always room for one more,
+        however many of them hang. It begins with few slots and gets one more for each attempt that
+        ended since the last failure, so a hanging one stays at few.
+        """
+        others = self._outgoing - self._running(target)
         first = max(self._concurrency // FIRST_SHARE, FIRST_FEW)
         proven = first + self._ended[target]
-        return max(1, min((self._concurrency - others) // 2, proven)) - here
+        return max(1, min((self._concurrency - others) // 2, proven))
+
+    def is_held_up(self, target: int, now: datetime) -> bool:
+        """Whether the target waits only for attempts of its own to end, or for its limits."""
+        paced = self._paced.get(target)
+        return self.room(target) <= 0 or (paced is not None and paced > now)
 
     def is_guarded(self, target: int) -> bool:
         """Whether each delivery needs to be admitted."""
         return target in self._guarded
 
-    def begin(self, target: int) -> None:
-        """Count a started attempt; handlers are not counted."""
-        if target in self._outside:
-            self._here[target] += 1
-            self._outgoing += 1
+    def may_wait(self, target: int) -> bool:
+        """Whether its deliveries may be held until a slot is free: a handler without limits."""
+        return target not in self._outside and target not in self._guarded
+
+    def begin(self, targets: Iterable[int]) -> None:
+        """Count started attempts."""
+        for target, many in Counter(targets).items():
+            self._here[target] += many
+            if target in self._outside:
+                self._outgoing += many
+
+    def hold(self, target: int, many: int) -> None:
+        """So many more deliveries of an endpoint or URL wait behind its attempts; or fewer."""
+        self._waiting[target] += many
+        self._outgoing -= many
 
     def end(self, target: int) -> None:
         """Count an ended attempt."""
-        if target not in self._outside:
-            return
+        self.drop(target)
+        if target in self._outside:
+            self._ended[target] += 1
+
+    def drop(self, target: int) -> None:
+        """Count a delivery that was claimed, but not attempted, as gone."""
         self._here[target] -= 1
-        self._ended[target] += 1
-        self._outgoing -= 1
+        if target in self._outside:
+            self._outgoing -= 1
+            # Hosts may be many; handlers are few, and a count of zero is quicker than none.
+            if not self._here[target]:
+                del self._here[target]
+                del self._waiting[target]
         if target in self._crowded:
             self._crowded.discard(target)
             self._paced.pop(target, None)
-        if not self._here[target]:
-            del self._here[target]
 
     def claimed(self, begun: Collection[int] = ()) -> None:
         """The admitted claim has ended, and its deliveries to the targets `begun` were started."""
@@ -143,7 +234,7 @@ class AdmissionControl:
         self._probing.clear()
 
     def _under_way(self, target: int) -> int:
-        return self._here[target] + self._reserved[target]
+        return self._here.get(target, 0) + self._reserved[target]
 
     async def passing(self, asks: list[ClaimRequest]) -> list[ClaimRequest]:
         """The requests, reduced to what the gates admit."""
@@ -173,14 +264,19 @@ class AdmissionControl:
             gate, passes[target] = gates.admit(
                 seen.gate, limits, wanted[target], here, seen.elsewhere, now
             )
+            # Here, not after the commit, which takes a while: the delays count from `now`.
+            self.pacing.set(target, passes[target].pace)
             again_at = passes[target].again_at
             if gate.circuit is Circuit.CLOSED and again_at is not None:
-                passes[target] = gates.Pass(passes[target].many, min(again_at, now + LONGEST_PACE))
+                passes[target] = msgspec.structs.replace(
+                    passes[target], again_at=min(again_at, now + LONGEST_PACE)
+                )
             if limits.in_flight is None:
                 return GateChange(gate)
+            here += passes[target].many
             if here + seen.elsewhere >= limits.in_flight:
                 self._crowded.add(target)
-            return GateChange(gate, here + passes[target].many)
+            return GateChange(gate, here)
 
         async with self._turn:
             changes = await self._store.revise(self._membership.worker, wanted.keys(), decide)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from duly.domain.endpoints.endpoint import is_outside
+from duly.domain.endpoints.limits import NO_LIMITS, DeclaredLimits
 from duly.ports import Store, TargetName, Transport
+
+Limits = Mapping[str, DeclaredLimits]
 
 
 class TargetDirectory:
     """The targets that this worker has seen, by their numbers."""
 
-    def __init__(self, store: Store, transport: Transport) -> None:
+    def __init__(
+        self, store: Store, transport: Transport, limits: Callable[[], Limits] = dict
+    ) -> None:
         self.names: dict[int, str] = {}
         """The targets that this worker can reach."""
         self.foreign: dict[int, str] = {}
@@ -23,6 +28,8 @@ class TargetDirectory:
         """Set when another reachable target is found."""
         self._store = store
         self._transport = transport
+        self._limits = limits
+        self._declared: set[int] = set()
         self._elsewhere: set[int] = set()
 
     async def load(self) -> None:
@@ -36,6 +43,22 @@ class TargetDirectory:
         unknown = set(seen) - self.names.keys() - self._elsewhere
         if unknown:
             self.note(await self._store.targets.named(unknown))
+
+    async def add_limits(self, seen: Collection[int]) -> bool:
+        """Store the limits of handlers in other namespaces; whether there were new ones.
+
+        A namespace may get its first delivery for a handler after the start of the app that
+        declared the handler's limits.
+        """
+        new = (self.foreign.keys() & self.names.keys() & set(seen)) - self._declared
+        if not new:
+            return False
+        declared = self._limits()
+        found = {each: declared.get(self.names[each], NO_LIMITS) for each in new}
+        limits = {each: limits for each, limits in found.items() if not limits.is_none}
+        await self._store.limits.add(limits)
+        self._declared |= new
+        return bool(limits)
 
     def note(self, found: Mapping[int, TargetName]) -> None:
         """Add targets that were read."""
