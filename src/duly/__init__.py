@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from duly.domain.deliveries.failures import DependencyFailure, Fail, Retry, ValidationFailure
     from duly.domain.deliveries.retry import delays, exponential
     from duly.domain.endpoints.endpoint import endpoint
+    from duly.domain.endpoints.limits import per
     from duly.domain.endpoints.signatures import SignatureRefused
     from duly.domain.endpoints.webhooks import webhook
     from duly.domain.schedules.schedule import DELIVERY_ID
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
     )
     from duly.receiving import verify
     from duly.records.attempt import Attempt
+    from duly.records.batch import Batch, BatchOutcome
     from duly.records.dead_letter import DeadLetterFilter
     from duly.records.delivery import Accepted
     from duly.records.delivery import Delivery as DeliveryRecord
+    from duly.records.limit import PerKey
     from duly.records.reason import Reason
     from duly.records.retry_plan import no_retry
     from duly.records.state import State
@@ -42,6 +45,8 @@ __all__ = [
     "App",
     "Attempt",
     "BadSetting",
+    "Batch",
+    "BatchOutcome",
     "Busy",
     "Client",
     "Conflict",
@@ -57,6 +62,7 @@ __all__ = [
     "Namespace",
     "NotEnded",
     "NotFound",
+    "PerKey",
     "Reason",
     "Retry",
     "SignatureRefused",
@@ -73,6 +79,7 @@ __all__ = [
     "except_",
     "exponential",
     "no_retry",
+    "per",
     "verify",
     "webhook",
     "yearly",
@@ -80,6 +87,7 @@ __all__ = [
 
 HOMES = {
     "duly.domain.endpoints.endpoint": ("endpoint",),
+    "duly.domain.endpoints.limits": ("per",),
     "duly.app": ("App",),
     "duly.client.client": ("Client",),
     "duly.errors": (
@@ -97,7 +105,9 @@ HOMES = {
     "duly.records.dead_letter": ("DeadLetterFilter",),
     "duly.receiving": ("verify",),
     "duly.records.attempt": ("Attempt",),
+    "duly.records.batch": ("Batch", "BatchOutcome"),
     "duly.records.delivery": ("Accepted", "DeliveryRecord"),
+    "duly.records.limit": ("PerKey",),
     "duly.records.reason": ("Reason",),
     "duly.records.retry_plan": ("no_retry",),
     "duly.records.state": ("State",),

@@ -62,7 +62,9 @@ class App(Working):
 
         Options: `name`, that of the target, by default the function's module and name; `retry`, the
         plan for failed attempts; `timeout`, the seconds an attempt may take (300 by default); with
-        `keep_result=False` what the function returns is not kept.
+        `keep_result=False` what the function returns is not kept; `rate` and `in_flight`, how many
+        deliveries all workers together start a second, and run at once; `limits=duly.per(...)`,
+        the same for each key.
         """
         return Registering(self, self._home, self.handlers.add)
 

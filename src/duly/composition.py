@@ -16,6 +16,7 @@ from duly.domain.endpoints.signatures import secret_key
 from duly.domain.events import ConnectionsShort, DeliveryCompleted, Event
 from duly.domain.monitoring.alerts import AlertLimits
 from duly.domain.roles import Role
+from duly.engine.batch_finisher import BatchSignal
 from duly.engine.execution.completions import emit_completions
 from duly.engine.execution.settler import Observer
 from duly.engine.loops import Loop
@@ -45,7 +46,14 @@ from duly.settings import Settings
 from duly.stores.postgres import database as postgres
 from duly.stores.postgres.connections import Connect
 from duly.stores.store import store_at, store_on
-from duly.system import Threads, is_own_address, is_resolver_trouble, open_socket, process_name
+from duly.system import (
+    Threads,
+    is_own_address,
+    is_resolver_trouble,
+    look_up,
+    open_socket,
+    process_name,
+)
 from duly.telemetry import Telemetry
 from duly.telemetry.tracing import Traced, Tracing
 from duly.transports.combined import Routes
@@ -86,6 +94,7 @@ class Parts:
     transports: Transports
     rollup_writer: RollupWriter
     ends: Ends
+    batch_signal: BatchSignal
 
 
 def parts_for(
@@ -113,6 +122,7 @@ def parts_for(
         ),
         rollup_writer=_rollup_writer(store, clock, telemetry),
         ends=Ends(store, clock),
+        batch_signal=BatchSignal(),
     )
 
 
@@ -194,14 +204,15 @@ def transports_for(
         settings.namespace,
         plan or WEBHOOK,
         addresses,
+        _signing_keys(settings.webhook_secret),
     )
     webhooks = Webhooks(
         clock,
         Guard(settings.egress_allow.replace(",", " ").split(), is_own_address),
+        look_up,
         is_resolver_trouble,
         open_socket,
         endpoints,
-        _signing_keys(settings.webhook_secret),
         tracing.carried,
     )
     combined = Routes(handlers, webhooks)
@@ -250,6 +261,7 @@ def services_for(parts: Parts, *, is_served: bool = True) -> Shared:
         monitoring=Monitoring(store, clock, grace, writer.flush),
         ends=parts.ends,
         program=Program(parts.program),
+        on_batch_closed=parts.batch_signal.hint,
     )
 
 
@@ -295,9 +307,11 @@ def engine_for(
         process_name(),
         observers=_observers(exporter, parts.telemetry, parts.rollup_writer),
         schedules=declarations.names,
+        limits=parts.transports.handlers.limits,
         stepped=stepped,
     )
     parts.rollup_writer.worker = lambda: worker.membership.worker
+    parts.batch_signal.listener = worker.batch_finisher.hurry
     loops: list[Loop] = [
         parts.rollup_writer,
         _alert_monitors(parts, services, worker),

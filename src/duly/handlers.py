@@ -8,7 +8,9 @@ from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from duly.domain import checks
+from duly.domain.endpoints.limits import NO_LIMITS, DeclaredLimits, checked_limits
 from duly.records.delivery import Accepted, DeliveryKeywords
+from duly.records.limit import PerKey
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import HandlerTarget
 from duly.services.deliveries.handles import Handle, handle_of
@@ -145,6 +147,7 @@ class Register(Protocol):
         timeout: float | None = None,
         *,
         keep_result: bool = True,
+        limits: DeclaredLimits = NO_LIMITS,
     ) -> RegisteredHandler: ...
 
 
@@ -156,6 +159,7 @@ class HandlerOptions:
     retry: RetryPlan | None = None
     timeout: float | None = None
     keep_result: bool = True
+    limits: DeclaredLimits = NO_LIMITS
 
 
 class Registering:
@@ -196,6 +200,9 @@ class Registering:
         retry: RetryPlan | None = None,
         timeout: float | None = None,
         keep_result: bool = True,
+        rate: float | None = None,
+        in_flight: int | None = None,
+        limits: PerKey | None = None,
     ) -> Registering: ...
 
     def __call__(
@@ -205,18 +212,26 @@ class Registering:
         retry: RetryPlan | None = None,
         timeout: float | None = None,
         keep_result: bool = True,
+        rate: float | None = None,
+        in_flight: int | None = None,
+        limits: PerKey | None = None,
     ) -> Any:
         """Register the function, or set the options with which it will be registered.
 
         `name` is that of the target; by default it is the function's module and name:
         `shop.weekly`. `retry` is the plan for failed attempts, `timeout` the seconds an attempt may
         take (300 by default). With `keep_result=False` what it returns is not kept.
+
+        All workers together start at most `rate` deliveries of it a second, and run at most
+        `in_flight` at once. `limits=duly.per("customer", in_flight=2)` declares limits for each
+        customer.
         """
         if callable(name) or self._options is not None:
             return self._registered(name, self._options or HandlerOptions())
         if name is not None:
             checks.checked_name("handler", name)
-        options = HandlerOptions(name, retry, timeout, keep_result)
+        declared = checked_limits(rate, in_flight, limits)
+        options = HandlerOptions(name, retry, timeout, keep_result, declared)
         return Registering(self._app, self._home, self._register, options)
 
     def _registered(self, function: Any, options: HandlerOptions) -> Handler[..., ..., Any]:
@@ -228,6 +243,7 @@ class Registering:
             options.retry,
             options.timeout,
             keep_result=options.keep_result,
+            limits=options.limits,
         )
         decode = result_decoder(function) if added.keeps_result else None
         return Handler(Way(self._app, self._home, added.name, added.style, decode), function)

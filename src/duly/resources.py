@@ -18,6 +18,7 @@ from duly.domain.time.rules import Rule
 from duly.records.alert import Alert
 from duly.records.attempt import Attempt, HistoryEntry, Step
 from duly.records.audit_entry import AuditEntry
+from duly.records.batch import Batch, BatchState, Then
 from duly.records.dead_letter import BulkProgress, DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import (
     Accepted,
@@ -37,6 +38,7 @@ from duly.records.endpoint import (
     EndpointWithSecret,
 )
 from duly.records.key import Key, KeyWithToken, Scope
+from duly.records.limit import Limit, LimitKey
 from duly.records.outage import OutageReport
 from duly.records.page import Page
 from duly.records.recovery import AfterTries, Generation, RecoveryPolicy, Replay
@@ -45,9 +47,10 @@ from duly.records.schedule import DeclaredSchedule, ScheduleKeywords
 from duly.records.stats import FailureStats, Series
 from duly.records.status import Overview, Status, Top
 from duly.records.stream import Stream, StreamKeywords, StreamState
-from duly.records.target import HandlerTarget, Target
+from duly.records.target import EndpointTarget, HandlerTarget, Target
 from duly.records.worker import Worker
 from duly.schedule_resources import Calendars, Schedules
+from duly.services.batches import OpenBatch
 from duly.services.deliveries.handles import Handle
 from duly.services.deliveries.intake import Item
 
@@ -116,6 +119,16 @@ class Endpoints(Protocol):
     ) -> AsyncIterator[BulkProgress]: ...
 
 
+class Limits(Protocol):
+    """Limits of handlers and endpoints, and how far they are used."""
+
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Limit]: ...
+    async def get(self, target: str | HandlerTarget | EndpointTarget) -> Limit: ...
+    async def keys(
+        self, target: str | HandlerTarget | EndpointTarget, *, after: str = "", limit: int = 50
+    ) -> Sequence[LimitKey]: ...
+
+
 class Streams(Protocol):
     """Keys whose deliveries run in order."""
 
@@ -133,6 +146,25 @@ class Streams(Protocol):
     async def release_delivery(self, id: str) -> Stream: ...
     async def cancel_head(self, name: str) -> Stream: ...
     async def dead_letter_head(self, name: str, note: str | None = None) -> Stream: ...
+
+
+class Batches(Protocol):
+    """Deliveries whose common end is announced by one more delivery."""
+
+    async def open(self, then: Then, *, name: str | None = None) -> Batch: ...
+    async def get(self, id: str) -> Batch: ...
+    async def list(
+        self,
+        state: BatchState | str | None = None,
+        *,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> Sequence[Batch]: ...
+    async def deliver(
+        self, id: str, target: Target, payload: Any = None, **options: Unpack[DeliveryKeywords]
+    ) -> Handle[Any]: ...
+    async def close(self, id: str) -> Batch: ...
+    async def cancel(self, id: str) -> Batch: ...
 
 
 class DeadLetters(Protocol):
@@ -281,7 +313,11 @@ class Resources(DeliveryMethods, Protocol):
     @property
     def endpoints(self) -> Endpoints: ...
     @property
+    def limits(self) -> Limits: ...
+    @property
     def streams(self) -> Streams: ...
+    @property
+    def batches(self) -> Batches: ...
     @property
     def dead_letters(self) -> DeadLetters: ...
     @property
@@ -300,7 +336,10 @@ class Resources(DeliveryMethods, Protocol):
     async def deliver(
         self, target: Target, payload: Any = None, **options: Unpack[DeliveryKeywords]
     ) -> Handle[Any]: ...
-    async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]: ...
+    async def deliver_many(
+        self, items: Iterable[Item], *, batch: str | None = None
+    ) -> Sequence[Accepted]: ...
+    def batch(self, then: Then, *, name: str | None = None) -> OpenBatch: ...
     async def schedule(
         self,
         name: str,

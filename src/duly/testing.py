@@ -129,7 +129,7 @@ class RecordingTransport:
             execution.target,
             claimed.payload,
             claimed.attempt + 1,
-            claimed.key,
+            claimed.key or claimed.unique_key,
             claimed.due_at,
             execution.started_at,
         )

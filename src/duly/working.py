@@ -21,7 +21,7 @@ from duly.engine.supervisor import Engine
 from duly.errors import Conflict, StoreUnavailable
 from duly.ports import Transport
 from duly.services.monitoring.monitoring import Monitoring
-from duly.services.namespace import Namespace, Shared
+from duly.services.namespace import PROGRAM, Namespace, Shared
 from duly.signals import listen_for_signals
 from duly.sync.home import Home
 from duly.sync.namespace import SyncApp, SyncNamespace
@@ -125,9 +125,14 @@ class Working(Namespace):
             if migrate:
                 await self.migrate_more()
             await self.declarations.declare_all(self.handlers.name_of, self.handlers.check_schedule)
+            await self._declare_limits()
         except BaseException:
             await self.close()
             raise
+
+    async def _declare_limits(self) -> None:
+        if declared := self.handlers.limits():
+            await self.store.limits.declare(declared, self.settings.served, PROGRAM)
 
     async def migrate_more(self) -> None:
         """Called when the store's schema is up to date; override it for tables of your own."""

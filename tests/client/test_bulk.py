@@ -1,6 +1,8 @@
 """Bulk operations, counts and series of duly.Client against a real server."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -75,3 +77,23 @@ async def test_an_operation_of_several_calls_keeps_its_first_until_and_its_total
         found = [each async for each in client.deliveries.cancel_all(tag="a")]
     assert [(each.done, each.total) for each in found] == [(3, 5), (5, 5)]
     assert first.encode() in received.requests[1]
+
+
+@pytest.mark.requirement("P7")
+async def test_a_unique_key_is_the_same_through_a_server(url: str) -> None:
+    async with duly.Client(url) as client:
+        unique: Any = {"key": "k", "unique": "pending", "after": 3600}
+        first = await client.deliver("log", 1, **unique)
+        later: Any = {"on_duplicate": "postpone", "latest": timedelta(hours=2)}
+        second = await client.deliver("log", 2, **unique | later)
+        (third,) = await client.deliver_many(
+            [{"target": "log", "payload": 3, **unique, "on_duplicate": "replace"}]
+        )
+        assert first.id == second.id == third.id
+        assert (first.known, second.known, third.known) == (False, True, True)
+        found = await client.get(first.id)
+        assert (found.payload, found.unique, found.replaced) == (3, "pending", 2)
+        with pytest.raises(InvalidInput, match="latest: only on_duplicate"):
+            await client.deliver("log", 2, **unique, latest=5000)
+        with pytest.raises(InvalidInput, match="on_duplicate: 'drop' is not known"):
+            await client.deliver("log", 2, **unique, on_duplicate="drop")

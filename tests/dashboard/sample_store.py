@@ -65,7 +65,7 @@ async def fill_store(home: Home) -> None:
     app.expect("runs")
     async with app:
         _add_handlers(app)
-        for add in (_add_deliveries, _add_streams, _add_endpoints, _add_schedules):
+        for add in (_add_deliveries, _add_streams, _add_batch, _add_endpoints, _add_schedules):
             await add(app)
         await app.keys.create("of a friend", scope="read")
 
@@ -106,8 +106,16 @@ async def _add_streams(app: App) -> None:
     await app.streams.pause("paused-line", "over the holidays")
 
 
+async def _add_batch(app: App) -> None:
+    async with app.batch(then="works", name="november") as batch:
+        await batch.deliver("works", 1)
+        await batch.deliver("works", 2, after=DAY)
+    await run_until_idle(app)
+
+
 async def _add_endpoints(app: App) -> None:
-    await app.endpoints.add("billing", HOOK, rate=5, description="the bookkeeper")
+    limits = duly.per("customer", in_flight=2)
+    await app.endpoints.add("billing", HOOK, rate=5, limits=limits, description="the bookkeeper")
     await app.endpoints.add("quiet", HOOK)
     await app.endpoints.pause("quiet", "it moves")
     await app.endpoints.rotate("quiet", overlap=timedelta(days=1))

@@ -1,11 +1,12 @@
 """An edit changes what was changed in the form, and keeps what a page cannot show."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from msgspec import structs
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 import duly
 from duly import App
@@ -70,6 +71,32 @@ async def test_saving_a_schedule_without_a_change_changes_nothing(
         await tab.confirm("Save")
         assert await stored(app, name) == before
         assert (await app.schedules.get(name)).version == version
+
+
+@pytest.mark.parametrize("height", [400, 720, 1600])
+async def test_a_preview_that_arrives_late_does_not_move_the_buttons(
+    tab: Tab, dashboard: Dashboard, height: int
+) -> None:
+    """A click is lost if its button moves between pressing and releasing."""
+    arrived = asyncio.Event()
+
+    async def hold_back(route: Route) -> None:
+        await arrived.wait()
+        await route.continue_()
+
+    name = f"late-{height}"
+    await tab.page.set_viewport_size({"width": 1280, "height": height})
+    await tab.page.route("**/schedules/explain", hold_back)
+    async with opened(dashboard) as app:
+        await declared(app, name, "yearly")
+        await tab.open(f"schedules/{name}")
+        await tab.click("Edit")
+        save = tab.dialog.get_by_role("button", name="Save")
+        before = await save.bounding_box()
+        arrived.set()
+        await expect(tab.dialog.get_by_label("Preview")).to_contain_text("Asia/Tokyo")
+        assert await save.bounding_box() == before
+        await tab.confirm("Save")
 
 
 async def test_an_edit_of_a_schedule_keeps_the_rest(tab: Tab, dashboard: Dashboard) -> None:

@@ -82,21 +82,25 @@ async def fill_store(app: App, hook: str) -> Names:
     for n in range(3):
         await app.deliver("work", {"n": n}, stream="line", key=f"k{n}", tags=["red"], after=60)
     await app.streams.dead_letter_head("line", "on purpose")
-    await app.endpoints.add("hook", hook)
+    await app.endpoints.add("hook", hook, rate=50, limits=duly.per("customer", in_flight=2))
     await app.calendars.set("nrw", {date(2026, 12, 25): "Christmas"})
     await app.schedule("hourly", duly.every("1h"), "work")
     await app.recovery.set("unknown", tries=1, then="hold")
+    batch = await app.batches.open("work", name="nightly")
+    await app.deliver("work", batch=batch.id, after=60)
     worker = await app.store.workers.register("host:1", 12.0, 7, ["work"])
     return {
         "deliveries": {"id": (await app.list())[0].id},
         "dead-letters": {"id": (await app.dead_letters.list())[0].id},
         "streams": {"name": "line"},
+        "batches": {"id": batch.id},
         "endpoints": {"name": "hook"},
         "schedules": {"name": "hourly"},
         "calendars": {"name": "nrw"},
         "keys": {"id": (await app.keys.create("ops")).id},
         "workers": {"id": str(worker)},
         "recovery": {"reason": "unknown"},
+        "limits": {"target": "endpoint:hook"},
     }
 
 

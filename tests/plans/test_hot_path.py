@@ -216,7 +216,7 @@ def scans(nodes: list[dict[str, Any]]) -> set[tuple[str, str]]:
     }
 
 
-SMALL = {"targets", "endpoints", "gates"}
+SMALL = {"targets", "endpoints", "gates", "limits"}
 """Tables with few rows: the planner may use the key or a scan."""
 
 EXPECTED = {

@@ -14,6 +14,7 @@ FILTER = {
     "state": "'dead'",
     "target": "null",
     "stream": "'s7'",
+    "in_batch": "null",
     "schedule": "'nightly'",
     "tag": "'red'",
     "reason": "null",
@@ -32,6 +33,7 @@ FILTER = {
     "number": "7",
     "stop": "'00000000-0000-0000-0000-000000000000'",
 }
+BATCH = "'00000000-0000-0000-0000-000000000008'"
 FLOORS = {"line": "0", "occurrences": "''"}
 BY = {
     "page": "deliveries_pkey",
@@ -43,6 +45,9 @@ BY = {
     "line_floor": "deliveries_line",
     "occurrences": "deliveries_occurrence",
     "occurrences_floor": "deliveries_occurrence",
+    "members": "deliveries_batch",
+    "members_floor": "deliveries_batch",
+    "member_counts": "deliveries_batch",
     "by_key": "deliveries_key",
     "under_way": "deliveries_pkey",
 }
@@ -55,11 +60,13 @@ insert into duly.streams (lane, namespace, name, counter, used_at)
 select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'default', 's' || n, 1, now()
 from generate_series(1, 100) n;
 insert into duly.deliveries (id, target, priority, namespace, due_at, accepted_at, payload, state,
-                             key, stream, lane, position, schedule, occurrence)
+                             key, stream, lane, position, schedule, occurrence, batch)
 select ('01990000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 1, 5, 'default', now(),
        now(), '1', 'completed', 'k' || n,
        's' || n % 100, ('00000000-0000-0000-0000-' || lpad((n % 100)::text, 12, '0'))::uuid, n,
-       n % 100, n::text
+       n % 100, n::text,
+       case when n % 2 = 0
+            then ('00000000-0000-0000-0000-' || lpad((n % 200)::text, 12, '0'))::uuid end
 from generate_series(1, 40000) n;
 update duly.deliveries set lane = null where position % 3 = 0;
 analyze duly.deliveries
@@ -85,6 +92,8 @@ async def test_every_list_uses_its_index(filled: Any) -> None:
     for mode in ("force_custom_plan", "force_generic_plan"):
         for name, index in BY.items():
             known = FILTER | {"floor": FLOORS.get(name, FLOORS["page"])}
+            if name.startswith("member"):
+                known["in_batch"] = BATCH
             plan = await postgres_plan(filled, f"pages.{name}", known, mode)
             assert index in plan, (name, mode, plan)
             if name.startswith("line"):

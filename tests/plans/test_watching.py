@@ -27,7 +27,7 @@ GIVEN = {
     "kept_for": "3024000",
 }
 NAMES = (
-    *("agenda.backlog", "agenda.late_work", "status.circuits", "status.behind"),
+    *("agenda.backlog", "agenda.late_work", "status.circuits", "status.behind", "limits.use"),
     *("failure_stats.poison_candidates", "failure_stats.halted", "queue.limited"),
     *(
         "rollups.series",

@@ -16,7 +16,7 @@ RESOURCES = [name for name, each in vars(Resources).items() if isinstance(each, 
 
 def test_no_public_method_accepts_any_keyword(sqlite_url: str) -> None:
     app = App(sqlite_url, environment={})
-    assert len(RESOURCES) == 12
+    assert len(RESOURCES) == 14
     holders = [app, app.within("billing"), *(getattr(app, name) for name in RESOURCES)]
     methods = [each for holder in holders for each in public_methods(type(holder))]
     assert len(methods) > 100

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from multidict import CIMultiDict
 from standardwebhooks.webhooks import Webhook
+from starlette.datastructures import Headers
 
 import duly
 from duly.domain.endpoints.signatures import new_secret, secret_key, signatures
@@ -112,7 +112,7 @@ def as_message(headers: dict[str, str]) -> Message:
     "kind",
     [
         dict,
-        CIMultiDict,
+        Headers,
         as_message,
         lambda headers: {name.upper(): value for name, value in headers.items()},
         lambda headers: {name.encode(): value.encode() for name, value in headers.items()},

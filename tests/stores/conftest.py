@@ -16,8 +16,9 @@ EMPTY = (
     "truncate duly.deliveries, duly.agenda, duly.attempts, duly.steps, duly.running, "
     "duly.workers, duly.targets, "
     "duly.claims, duly.schedules, duly.former_schedules, duly.progress, duly.planned, duly.audit, "
-    "duly.calendars, duly.endpoints, duly.gates, duly.in_flight, duly.streams, duly.keys, "
-    "duly.recovery, duly.recovery_policies, duly.generations"
+    "duly.calendars, duly.endpoints, duly.gates, duly.in_flight, duly.limits, duly.limit_keys, "
+    "duly.streams, duly.keys, duly.recovery, duly.recovery_policies, duly.generations, "
+    "duly.batches, duly.unique_keys, duly.unsettled_keys"
 )
 
 

@@ -190,6 +190,8 @@ def settlement(claimed: Claimed, verdict: Verdict, now: datetime, **changes: Any
         "answer": None if verdict is Verdict.COMPLETED else f'"the answer of {verdict}"',
         "traceback": None if verdict is Verdict.COMPLETED else f"the traceback of {verdict}",
         "exception": None if verdict is Verdict.COMPLETED else f"the class of {verdict}",
+        "target": claimed.target,
+        "unique_key": claimed.unique_key,
     }
     return Settlement(**facts | changes)
 

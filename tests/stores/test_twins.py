@@ -44,12 +44,27 @@ PARAMETERS = {
     "streams.accept": (
         {
             *("id", "target", "priority", "key", "address", "due_at", "after", "expires_at"),
-            *("tags", "retry", "payload", "stream", "on_failure"),
+            *("tags", "retry", "payload", "stream", "on_failure", "in_batch", "turn"),
         },
         {"batch"},
     ),
     "streams.finish": (
         {"lane", "token", "position", "started_at", "finished_at", "answer"},
+        {"batch"},
+    ),
+    "turns.visit": ({"priority", "target", "after", "most"}, {"batch"}),
+    "turns.claim": (
+        {
+            *("priority", "target", "turn", "many", "version", "in_flight", "at_once", "ahead_to"),
+            *("paced_at", "interval", "finished"),
+        },
+        {"batch"},
+    ),
+    "batches.accept_new": (
+        {
+            *("id", "target", "priority", "address", "due_at", "after", "expires_at", "tags"),
+            *("retry", "payload"),
+        },
         {"batch"},
     ),
     "ledger.accept_new": (

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any, Self
 from urllib.parse import urlsplit
@@ -146,9 +146,9 @@ class Home:
     async def execute(self, statement: str) -> None:
         """Change the database directly, without duly; tables are written `duly.name`."""
         if self.database.startswith("sqlite"):
-            connection = apsw.Connection(self.database.removeprefix("sqlite:///"))
-            connection.execute(statement.replace("duly.", "duly_"))
-            connection.close()
+            with closing(apsw.Connection(self.database.removeprefix("sqlite:///"))) as connection:
+                connection.set_busy_timeout(int(DEADLINE_SECONDS * 1000))
+                connection.execute(statement.replace("duly.", "duly_"))
         else:
             server = await asyncpg.connect(self.database, timeout=DEADLINE_SECONDS)
             await server.execute(statement, timeout=DEADLINE_SECONDS)

@@ -44,6 +44,7 @@ async def fill_store(home: Home) -> Alike:
             "failing": _named("failing"),
             "some": _named("some"),
             "more": _named("more"),
+            "batch": [await _add_batch(app, side) for side in SIDES],
             "key": await _add_keys(app),
         }
 
@@ -97,18 +98,32 @@ async def _add_streams(app: App) -> None:
     await app.streams.pause("paused", "over the holidays")
 
 
+async def _add_batch(app: App, name: str) -> str:
+    """An open batch with members that wait."""
+    batch = await app.batches.open(("log", {"month": 11}), name=name)
+    await app.deliver_many([{"target": "log", "payload": 1, "after": DAY}] * 2, batch=batch.id)
+    return batch.id
+
+
 async def _add_endpoints(app: App) -> None:
     """Endpoints with deliveries that wait for them, and deliveries without a handler."""
     for name in (*_named("hook"), *_named("failing"), "shut"):
         headers = {"X-Api-Key": "hush", "X-Team": "7"}
-        await app.endpoints.add(name, HOOK, headers=headers, rate=5, description="a hook")
+        await app.endpoints.add(
+            name,
+            HOOK,
+            headers=headers,
+            rate=5,
+            limits=duly.per("customer", in_flight=2),
+            description="a hook",
+        )
     await app.endpoints.pause("shut", "it moves")
     await app.endpoints.rotate("shut", overlap=timedelta(days=1))
     for name in (*_named("hook"), "shut"):
         await app.deliver(duly.endpoint(name), {"to": "them"}, after=DAY)
     await app.deliver(duly.webhook(HOOK, headers={"X-Api-Key": "hush"}), 1, after=DAY)
     for name in _named("failing"):
-        await app.deliver(duly.endpoint(name), 1, retry=duly.no_retry)
+        await app.deliver(duly.endpoint(name), 1, retry=duly.no_retry, limit_key="customer:7")
     await run_until_idle(app)
     await app.deliver_many(("gone", number) for number in range(MANY))
     await app.deliver("gone", {"who": "serves me"}, tags=["late"])

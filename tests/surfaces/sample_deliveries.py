@@ -35,7 +35,7 @@ def handlers(app: App) -> None:
 
 async def populate(app: App, clock: VirtualClock) -> None:
     """Make all deliveries; the handlers have to be registered."""
-    for part in (_plain, _ends, _streams, _schedules, _outside):
+    for part in (_plain, _ends, _streams, _batches, _schedules, _outside):
         await part(app, clock)
         clock.advance(HOUR)
     for _ in range(3):
@@ -90,6 +90,27 @@ async def _streams(app: App, clock: VirtualClock) -> None:
     # As pruning does: completed deliveries first, then the stream; those without a lane stay.
     await probe.sql("delete from duly.deliveries where stream = 'forgotten' and lane is not null")
     await probe.sql("delete from duly.streams where name = 'forgotten'")
+
+
+async def _batches(app: App, clock: VirtualClock) -> None:
+    """A batch in each state; those of one of them are in all states."""
+    finished, cancelled, closed, _ = [
+        (await app.batches.open("work", name=name)).id for name in ("f", "x", "c", "o")
+    ]
+    for target, options in (
+        ("work", {}),
+        ("fails", {"tags": ["red"]}),
+        ("work", {"stream": "in-batch"}),
+        ("work", {"after": 90 * DAY, "key": "in-batch"}),
+    ):
+        await app.deliver(target, 20, batch=closed, **options)
+    await app.deliver("work", 21, batch=cancelled, after=DAY)
+    await app.deliver_many([("work", 22)] * 3, batch=finished)
+    await app.batches.close(finished)
+    await app.batches.close(closed)
+    await app.batches.cancel(cancelled)
+    await run_until_idle(app)
+    clock.advance(1)
 
 
 async def _schedules(app: App, clock: VirtualClock) -> None:

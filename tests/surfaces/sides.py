@@ -29,9 +29,11 @@ NUMBER = re.compile(
 
 
 RATE = re.compile(r'(?<=_per_second":)[\d.]+|[\d.]+(?= a second)')
+BATCH_END = re.compile(r'"finished_at":(null|"MOMENT"),"counted_at":(null|"MOMENT")')
+"""A worker finishes a batch that is closed or cancelled: before or after an answer is read."""
 PATTERNS = (
     *((MOMENT, "MOMENT"), (ID, "ID"), (SECRET, "SECRET"), (NUMBER, "NUMBER")),
-    (RATE, "RATE"),
+    *((RATE, "RATE"), (BATCH_END, "BATCH END")),
 )
 
 

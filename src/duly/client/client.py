@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Self
 
 from duly.client.access import Alerts, Audit, Keys, Workers
+from duly.client.batches import Batches
 from duly.client.bulk import Moving
 from duly.client.calendars import Calendars
 from duly.client.dead_letters import DeadLetters
@@ -14,6 +15,7 @@ from duly.client.deliveries import Deliveries
 from duly.client.endpoints import Endpoints
 from duly.client.events import Events
 from duly.client.intake import Intake
+from duly.client.limits import Limits
 from duly.client.monitoring import Stats
 from duly.client.pool import CONNECTIONS, Pool
 from duly.client.recovery import Recovery
@@ -23,7 +25,9 @@ from duly.client.streams import Streams
 from duly.client.sync import SyncClient
 from duly.errors import BadSetting, InvalidInput
 from duly.ports import Chance, Clock
+from duly.records.batch import Then
 from duly.records.stats import Second
+from duly.services.batches import OpenBatch
 from duly.settings import checked_setting
 from duly.sync.home import Home
 from duly.system import SystemChance, SystemClock
@@ -72,9 +76,11 @@ class Client:
         self.schedules = Schedules(requester, moving)
         self.calendars = Calendars(requester)
         self.streams = Streams(requester)
+        self.batches = Batches(requester, intake)
         self.dead_letters = DeadLetters(requester, moving)
         self.recovery = Recovery(requester)
         self.endpoints = Endpoints(requester, moving)
+        self.limits = Limits(requester)
         self.workers = Workers(requester)
         self.alerts = Alerts(requester)
         self.keys = Keys(requester)
@@ -100,6 +106,10 @@ class Client:
     async def close(self) -> None:
         """Close the connections."""
         await self._pool.close()
+
+    def batch(self, then: Then, *, name: str | None = None) -> OpenBatch:
+        """A batch for a block of code, as `app.batch`; the end of the block closes it."""
+        return OpenBatch(self, then, name)
 
     def events(self, after: int | None = None) -> AsyncGenerator[Second, None]:
         """Every second from now on; with `after`, first those since that id (up to 5 minutes).

@@ -13,6 +13,7 @@ from duly.client.requester import Requester
 from duly.domain import checks
 from duly.domain.deliveries import payloads, retry
 from duly.domain.endpoints.endpoint import LONGEST_TEST, OVERLAP
+from duly.domain.endpoints.limits import checked_per_key
 from duly.records.dead_letter import BulkProgress, BulkResult
 from duly.records.endpoint import (
     Endpoint,
@@ -111,9 +112,11 @@ class Endpoints:
 
 
 def _checked(options: EndpointChangeKeywords | EndpointKeywords) -> dict[str, Any]:
-    """The options with a checked plan: the server would name a field of the body instead."""
+    """The options, with those checked for which the server would name a field of the body."""
     if options.get("retry") is not None:
         retry.encode_checked(options["retry"])
+    if options.get("limits") is not None:
+        checked_per_key(options["limits"])
     return dict(options)
 
 

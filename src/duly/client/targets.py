@@ -38,5 +38,12 @@ def destination(target: Target) -> str | dict[str, Any]:
 
 def refusal(target: Target, error: InvalidInput) -> Exception:
     """The error for a refused target; an unknown endpoint is NotFound, as in an App."""
-    missing = isinstance(target, EndpointTarget) and error.field == "target"
-    return Missing(error.problem) if missing else error
+    is_missing = isinstance(target, EndpointTarget) and error.field == "target"
+    return Missing(error.problem) if is_missing else missing(error) or error
+
+
+def missing(error: InvalidInput) -> Missing | None:
+    """The NotFound of an App, if a body names an endpoint or a batch that does not exist."""
+    starts = {"target": "no endpoint ", "batch": "no batch "}
+    start = starts.get(error.field)
+    return Missing(error.problem) if start and error.problem.startswith(start) else None

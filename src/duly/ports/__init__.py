@@ -1,7 +1,9 @@
 """The interfaces of store, transport, clock and randomness: Protocols and values, no logic."""
 
 from duly.ports.analytics import Analytics, AnalyticsFailure
+from duly.ports.batches import Batches, Finish, Refusal, UnfinishedBatch
 from duly.ports.calendars import Calendars
+from duly.ports.claims import ClaimableGroup, ClaimedTurns, ClaimRequest, Round, Turns
 from duly.ports.dead_letters import (
     BY_OPERATOR,
     BulkCursor,
@@ -25,6 +27,7 @@ from duly.ports.endpoints import (
 from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import KEPT_FOR, PATIENCE, IdempotentRequest, IdempotentRequests
 from duly.ports.keys import Keys
+from duly.ports.limits import Limits
 from duly.ports.monitoring import Alerts, Outages, Rollups, StatusReader, Traces
 from duly.ports.recovery import Generations, Recovery, RecoveryWork
 from duly.ports.running import Report, Running, RunningDelivery
@@ -41,13 +44,12 @@ from duly.ports.schedules import (
 from duly.ports.steps import StepRecorder, Steps
 from duly.ports.store import (
     Agenda,
-    ClaimableGroup,
-    ClaimRequest,
     Deliveries,
     Filter,
     LateWork,
     Maintenance,
     Store,
+    StoreSizes,
     Swept,
     TargetName,
     Targets,

@@ -12,14 +12,16 @@ import msgspec
 
 from duly.domain.deliveries.delivery import Claimed, Lane, PreparedDelivery
 from duly.domain.deliveries.outcomes import Settlement
-from duly.errors import Conflict
+from duly.ports.batches import Batches, Refusal
 from duly.ports.calendars import Calendars
+from duly.ports.claims import ClaimableGroup, ClaimRequest, Turns
 from duly.ports.dead_letters import DeadLetters
 from duly.ports.declarations import Declarations
 from duly.ports.endpoints import Addresses, Endpoints, Gates
 from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import IdempotentRequests
 from duly.ports.keys import Keys
+from duly.ports.limits import Limits
 from duly.ports.monitoring import Alerts, Outages, Rollups, StatusReader, Traces
 from duly.ports.recovery import Generations, Recovery
 from duly.ports.running import Running
@@ -28,6 +30,7 @@ from duly.ports.steps import Steps
 from duly.ports.streams import LimitedBlock, Streams
 from duly.ports.transactions import Inbox, OpenTransaction, Outbox, Transaction
 from duly.ports.transfer import Transfer
+from duly.ports.unique_keys import UniqueKeys
 from duly.ports.workers import Workers
 from duly.records.attempt import HistoryEntry
 from duly.records.delivery import (
@@ -38,32 +41,6 @@ from duly.records.delivery import (
     ExplainedDelivery,
 )
 from duly.records.state import State
-
-
-class ClaimableGroup(msgspec.Struct, frozen=True):
-    """Unclaimed lanes of one priority and target, and when the first of them is due."""
-
-    priority: int
-    target: int
-    due_at: datetime
-    seen_at: datetime | None = None
-    """When this was read, by the store's clock."""
-    shut: bool = False
-    """The endpoint is paused, disabled or removed."""
-    probe_at: datetime | None = None
-    """When the next probe is allowed, if the circuit is open."""
-    failing: bool = False
-    limited: bool = False
-    """The endpoint has a rate limit or an in-flight limit."""
-
-
-class ClaimRequest(msgspec.Struct, frozen=True):
-    """How many lanes to claim of one group; lanes due before `floor_at` are not examined."""
-
-    priority: int
-    target: int
-    floor_at: datetime
-    quota: int
 
 
 class LateWork(msgspec.Struct, frozen=True):
@@ -84,6 +61,13 @@ class Filter(DeliveryFilter, frozen=True, kw_only=True):
     payloads: bool = True
 
 
+class StoreSizes(msgspec.Struct, frozen=True):
+    """How large the lanes and their indexes are on disk."""
+
+    agenda_bytes: int
+    agenda_index_bytes: int
+
+
 class Swept(msgspec.Struct, frozen=True):
     """What the sweep repaired; all zeros if nothing was wrong."""
 
@@ -101,10 +85,11 @@ class Swept(msgspec.Struct, frozen=True):
 class Deliveries(Protocol):
     """The ledger: every delivery and its history."""
 
-    async def accept(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Conflict]:
+    async def accept(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Refusal]:
         """Store deliveries independently, in one commit; safe to repeat with the same ids.
 
-        The result is a Conflict if a key is known with another target or payload.
+        The result is a Conflict if a key is known with another target or payload, or if a batch is
+        closed; NotFound if there is no such batch.
         """
 
     async def accept_all(self, chunks: AsyncIterable[Sequence[PreparedDelivery]]) -> list[Accepted]:
@@ -297,7 +282,13 @@ class Store(Protocol):
     @property
     def gates(self) -> Gates: ...
     @property
+    def turns(self) -> Turns: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
     def streams(self) -> Streams: ...
+    @property
+    def batches(self) -> Batches: ...
     @property
     def steps(self) -> Steps: ...
     @property
@@ -334,6 +325,8 @@ class Store(Protocol):
     def outbox(self) -> Outbox: ...
     @property
     def idempotency(self) -> IdempotentRequests: ...
+    @property
+    def unique_keys(self) -> UniqueKeys: ...
     @property
     def wakeups(self) -> Wakeups: ...
 
@@ -388,6 +381,9 @@ class Store(Protocol):
 
     async def facts(self) -> dict[str, Any]:
         """Data for `duly doctor`."""
+
+    async def sizes(self) -> StoreSizes | None:
+        """What grows on PostgreSQL between two vacuums; None on SQLite, which reuses space."""
 
     def beside(self) -> AbstractAsyncContextManager[Workers]:
         """The workers table over a separate connection, for the event loop of another thread."""

@@ -17,6 +17,7 @@ from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
 from duly.records.stream import OnFailure
 from duly.records.target import GivenTarget, HandlerTarget
+from duly.records.unique import OnDuplicate, Unique
 
 LEAST_PRIORITY, DEFAULT_PRIORITY, MOST_PRIORITY = 1, 5, 9
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -35,12 +36,18 @@ class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         Annotated[float, Meta(extra_json_schema=AT_LEAST_0, description="seconds from now")] | None
     ) = None
     key: str | None = None
+    unique: Unique | None = None
+    on_duplicate: OnDuplicate | None = None
+    latest: Annotated[float, Meta(extra_json_schema=AT_LEAST_0)] | None = None
     stream: str | None = None
     on_failure: OnFailure | None = None
+    fair_key: str | None = None
+    limit_key: str | None = None
     priority: Priority = DEFAULT_PRIORITY
     tags: list[str] = []
     expires_at: Moment | None = None
     retry: Annotated[RetryPlan | None, Meta(description="its own; otherwise its target's")] = None
+    batch: str | None = None
 
 
 class DeliveryKeywords(TypedDict, total=False):
@@ -49,12 +56,18 @@ class DeliveryKeywords(TypedDict, total=False):
     at: datetime | None
     after: float | timedelta | None
     key: str | None
+    unique: Unique | str | None
+    on_duplicate: OnDuplicate | str | None
+    latest: float | timedelta | None
     stream: str | None
     on_failure: OnFailure | str | None
+    fair_key: str | None
+    limit_key: str | None
     priority: int
     tags: Iterable[str]
     expires_at: datetime | None
     retry: RetryPlan | None
+    batch: str | None
 
 
 def null() -> msgspec.Raw:
@@ -104,7 +117,15 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     late_seconds: float | None = None
     key: str | None = None
+    unique: Unique | None = None
+    replaced: Annotated[
+        int, Meta(description="how often a later one with its unique key replaced its contents")
+    ] = 0
+    replaced_at: datetime | None = None
     url: str | None = None
+    fair_key: str | None = None
+    limit_key: str | None = None
+    batch: str | None = None
     stream: str | None = None
     position: int | None = None
     schedule: str | None = None
@@ -198,6 +219,7 @@ class DeliveryFilter(msgspec.Struct, frozen=True, kw_only=True):
     tag: str | None = None
     key: str | None = None
     stream: str | None = None
+    batch: str | None = None
     schedule: str | None = None
     reason: Annotated[str, Meta(description="why it failed")] | None = None
     text: Annotated[str, Meta(description="in its error, key or payload")] | None = None
@@ -241,6 +263,7 @@ class FilterKeywords(TypedDict, total=False):
     tag: str | None
     key: str | None
     stream: str | None
+    batch: str | None
     schedule: str | None
     reason: str | None
     text: str | None

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, TypedDict
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from duly.records.limit import PerKey
 from duly.records.partial import partial_of
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import DEFAULT_TIMEOUT, shown_headers
@@ -42,6 +43,7 @@ class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     timeout: float = DEFAULT_TIMEOUT
     rate: float | None = None
     in_flight: int | None = None
+    limits: PerKey | None = None
     retry: RetryPlan | None = None
 
     def __repr__(self) -> str:
@@ -61,6 +63,7 @@ class EndpointKeywords(TypedDict, total=False):
     timeout: float
     rate: float | None
     in_flight: int | None
+    limits: PerKey | None
     retry: RetryPlan | None
 
 

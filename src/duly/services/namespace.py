@@ -14,6 +14,7 @@ from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.time.rules import Rule
 from duly.errors import DulyError
 from duly.ports import Chance, Clock, Message, Store, Transaction
+from duly.records.batch import Then
 from duly.records.delivery import Accepted, DeliveryKeywords
 from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import DeclaredSchedule
@@ -21,6 +22,7 @@ from duly.records.target import HandlerTarget, Target, Webhook
 from duly.services.access.audit import Audit
 from duly.services.access.idempotency import IdempotentRequests
 from duly.services.access.keys import Keys
+from duly.services.batches import Batches, OpenBatch
 from duly.services.dead_letters import DeadLetters
 from duly.services.deliveries.acceptor import Acceptor
 from duly.services.deliveries.deliveries import Deliveries
@@ -29,6 +31,7 @@ from duly.services.deliveries.handles import Handle, handle_of
 from duly.services.deliveries.intake import Intake, Item
 from duly.services.deliveries.transactions import Outbox
 from duly.services.endpoints import Endpoints, Vault
+from duly.services.limits import Limits
 from duly.services.monitoring.alerts import Alerts
 from duly.services.monitoring.monitoring import Monitoring
 from duly.services.recovery import Recovery
@@ -73,6 +76,7 @@ class Shared:
     monitoring: Monitoring
     ends: Ends
     program: Program
+    on_batch_closed: Callable[[], None]
 
 
 def _short(
@@ -129,7 +133,11 @@ class Namespace:
             clock,
             actor,
         )
+        self.limits = Limits(store, clock)
         self.streams = Streams(store, name)
+        self.batches = Batches(
+            store, intake, chance, self.deliver, limit, shared.on_batch_closed, actor
+        )
         self.workers = Workers(store, name)
         self.keys = Keys(store, clock, chance, name)
         self.alerts = Alerts(store)
@@ -170,10 +178,14 @@ class Namespace:
         """Accept one delivery; when this returns it is on disk.
 
         It is due at once, `at` a moment, or `after` some seconds. The same `key` returns the same
-        delivery again, or raises Conflict if target or payload differ. The deliveries of a `stream`
+        delivery again, or raises Conflict if target or payload differ. With `unique="pending"` it
+        only means that one delivery with it waits for the target at a time: while one does, this
+        one is dropped, or with `on_duplicate` replaces (`replace`) or postpones (`postpone`) that
+        one, at most until `latest` seconds after its acceptance. The deliveries of a `stream`
         run in the order of their acceptance, one at a time over all workers; `on_failure` decides
         whether a failed one blocks those behind it (`block`) or lets them proceed (`release`).
-        With an `id`, a UUID of version 7, a repeated call stores nothing more.
+        With an `id`, a UUID of version 7, a repeated call stores nothing more. With the id of an
+        open `batch` it becomes a member of that; Conflict if the batch is closed.
 
         With a `connection` it is accepted in the open transaction of that connection, and exists if
         and only if the transaction commits. Give `app.transaction()`, `delivery.transaction`, a
@@ -184,6 +196,8 @@ class Namespace:
         """
         shared = self._shared
         request = shared.intake.request(target, payload, id, **options)
+        if request.is_limited:
+            await shared.intake.check_limits([request])
         if connection is not None:
             accepted = await shared.outbox.accept(connection, request)
         else:
@@ -210,15 +224,29 @@ class Namespace:
         request = self._shared.intake.request(target, payload, id, **options)
         return self._shared.outbox.accept_now(connection, request)
 
-    async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
+    async def deliver_many(
+        self, items: Iterable[Item], *, batch: str | None = None
+    ) -> Sequence[Accepted]:
         """Accept many deliveries in one transaction: all of them or none.
 
-        An item is `(target, payload)`, or a mapping of the arguments of `deliver`.
+        An item is `(target, payload)`, or a mapping of the arguments of `deliver`. With a `batch`,
+        all of them are its members.
         """
         intake = self._shared.intake
         # Handlers are added first: SQLite has one writer, and the transaction will hold it.
         await intake.know_handlers()
-        return await self._shared.acceptor.accept_all(intake.chunks(items))
+        return await self._shared.acceptor.accept_all(intake.chunks(items, batch))
+
+    def batch(self, then: Then, *, name: str | None = None) -> OpenBatch:
+        """A batch for a block of code: `async with app.batch(then=("report", {})) as batch:`.
+
+        In the block, `batch.deliver(...)` and `batch.deliver_many(...)` add members. The end of the
+        block closes the batch. When all members have ended, `then` is delivered once, with the
+        counts as `batch` in its payload: a target, `(target, payload)`, or a mapping of the
+        arguments of `deliver`. If the block raises, the batch stays open; close or cancel it by its
+        id.
+        """
+        return OpenBatch(self, then, name)
 
     async def deliver_each(
         self, items: Iterable[Item | DulyError]

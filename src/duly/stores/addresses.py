@@ -1,4 +1,4 @@
-"""Seals the stored addresses of schedules and deliveries again, after a change of keys."""
+"""Seals the stored addresses of schedules, batches and deliveries again, after a change of keys."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ class Addresses:
         while found := await self._read("schedules", after=number, batch=SLICE):
             done.schedules += await self._write("schedules", found, actor, done.failed)
             number = found[-1]["id"]
+        # Completions of batches next: they become deliveries.
+        while found := await self._read("batches", after=after, batch=SLICE):
+            done.deliveries += await self._write("batches", found, actor, done.failed)
+            after = found[-1]["id"]
+        after = BEGINNING
         while (until := await self._end_of_slice(after)) is not None:
             found = await self._read("deliveries", after=after, until=until)
             done.deliveries += await self._write("deliveries", found, actor, done.failed)

@@ -18,7 +18,6 @@ from duly.domain.checks import EARLIEST, LATEST
 from duly.domain.dead_letters import LOOKED_AT, Suspect, not_dead
 from duly.failpoints import hit
 from duly.ports import (
-    BY_OPERATOR,
     BulkCursor,
     Cause,
     DeadLetterMove,
@@ -35,6 +34,7 @@ from duly.stores.access.audit import note as note_down
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.ledger import Deliveries
 from duly.stores.deliveries.maintenance import BEGINNING, END
+from duly.stores.deliveries.revived import retry_one, retry_some
 from duly.stores.deliveries.rows import delivery_of
 from duly.stores.streams.members import Members
 
@@ -189,8 +189,8 @@ class DeadLetters:
         return delivery
 
     async def _retry(self, session: Session, id: str, reset: bool) -> bool:
-        rows = await self._retry_unordered(session, [id], Retry(reset))
-        return bool(rows or await self._members.bring_back(session, [id], reset))
+        moved = await retry_one(session, self._namespace, id, Retry(reset))
+        return moved or bool(await self._members.bring_back(session, [id], reset))
 
     async def _note(
         self, session: Session, actor: str, action: str, subject: str, detail: Any
@@ -237,7 +237,8 @@ class DeadLetters:
         match move:
             case Retry():
                 await hit("retry.before")
-                moved = await self._retry_unordered(self._database, ids, move)
+                async with self._database.together() as session:
+                    moved, _ = await retry_some(session, self._namespace, ids, move)
                 await hit("retry.after")
                 return len(moved)
             case Discard():
@@ -281,19 +282,6 @@ class DeadLetters:
                     if await self._members.discard(session, id, note):
                         discarded.add(id)
         return len(discarded)
-
-    async def _retry_unordered(
-        self, session: Session, ids: list[str], retry: Retry
-    ) -> Sequence[Row]:
-        return await session.fetch(
-            "dead_letters.retry",
-            "any",
-            ids=ids,
-            namespace=self._namespace,
-            reset=retry.reset,
-            spread=retry.spread,
-            **BY_OPERATOR.parameters,
-        )
 
     async def _discard_unordered(self, session: Session, ids: list[str], note: str) -> set[str]:
         rows = await session.fetch(

@@ -13,12 +13,13 @@ from typing import Any
 from duly.domain.database_urls import address
 from duly.domain.endpoints.sealed_addresses import PLAIN, SealedAddresses
 from duly.errors import BadSetting
-from duly.ports import Clock, OpenTransaction, Transaction
+from duly.ports import Clock, OpenTransaction, StoreSizes, Transaction
 from duly.stores import migrations
 from duly.stores.access.audit import Audit
 from duly.stores.access.idempotency import IdempotentRequests
 from duly.stores.access.keys import Keys
 from duly.stores.addresses import Addresses
+from duly.stores.batches import Batches
 from duly.stores.dead_letters import DeadLetters
 from duly.stores.deliveries import transactions
 from duly.stores.deliveries.agenda import Agenda
@@ -29,11 +30,13 @@ from duly.stores.deliveries.outbox import Outbox
 from duly.stores.deliveries.running import Running
 from duly.stores.deliveries.steps import Steps
 from duly.stores.deliveries.traces import Traces
+from duly.stores.deliveries.turns import Turns
 from duly.stores.endpoints.endpoints import Endpoints
 from duly.stores.endpoints.gates import Gates
+from duly.stores.endpoints.limits import Limits
 from duly.stores.endpoints.targets import Targets
 from duly.stores.monitoring.alerts import Alerts
-from duly.stores.monitoring.database_facts import postgres_facts, sqlite_facts
+from duly.stores.monitoring.database_facts import postgres_facts, postgres_sizes, sqlite_facts
 from duly.stores.monitoring.failure_stats import FailureStatsTable
 from duly.stores.monitoring.outages import Outages
 from duly.stores.monitoring.rollups import Rollups
@@ -56,6 +59,7 @@ from duly.stores.sqlite.database import Sqlite
 from duly.stores.streams.members import Members
 from duly.stores.streams.streams import Streams
 from duly.stores.transfer.transfer import Transfer
+from duly.stores.unique_keys import UniqueKeys
 from duly.stores.wakeups import DataVersion, Notifications
 from duly.stores.workers import Workers
 
@@ -103,6 +107,7 @@ class SqlStore:
             addresses,
             self.running,
         )
+        self.batches = Batches(database, namespace, self.deliveries, [namespace])
         self.dead_letters = DeadLetters(database, namespace, self.deliveries, members)
         sweeps = Sweeps(database, namespace, members)
         self.recovery = Recovery(database, namespace, sweeps)
@@ -112,8 +117,11 @@ class SqlStore:
         self.calendars = Calendars(database, namespace, self.schedules)
         self.plans = Plans(database, namespace)
         self.gates = Gates(database)
+        self.turns = Turns(database)
+        self.limits = Limits(database, namespace, self.targets)
         self.streams = Streams(database, namespace)
         self.steps = Steps(database)
+        self.unique_keys = UniqueKeys(database)
         self.failure_stats = FailureStatsTable(database, namespace, self.deliveries, self.plans)
         self.status = StatusReader(database, namespace, clock, self.failure_stats, self.plans)
         self.rollups = Rollups(database, namespace)
@@ -177,6 +185,7 @@ class SqlStore:
         view.running = Running(self.database, self.namespace, served)
         view.workers = Workers(self.database, self.namespace, served)
         view.maintenance = Maintenance(self.database, served)
+        view.batches = Batches(self.database, self.namespace, self.deliveries, served)
         self.wakeups.served = served
         return view
 
@@ -228,6 +237,12 @@ class SqlStore:
         if isinstance(self.database, Postgres):
             return await postgres_facts(self.database)
         return await sqlite_facts(self.database)
+
+    async def sizes(self) -> StoreSizes | None:
+        """How large the agenda is; None on SQLite."""
+        if isinstance(self.database, Postgres):
+            return await postgres_sizes(self.database)
+        return None
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[Workers]:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from duly.domain.deliveries.identifiers import token
 from duly.errors import NotFound
 from duly.failpoints import hit
 from duly.ports import EVERY
 from duly.records.worker import Worker
+from duly.stores import unique_keys
 from duly.stores.access.audit import note
 from duly.stores.database import Database
 from duly.version import __version__
@@ -112,11 +114,16 @@ class Workers:
 
         Atomic, and safe to repeat: the history then records them as released.
         """
+        first = token(worker, 0)
         async with self._database.together() as session:
+            held = await session.fetch(
+                "unique.held_under", first=first, last=token(worker + 1, 0) - 1
+            )
             await session.fetch("workers.doubted", worker=worker)
             rows = await session.fetch(
                 "workers.undo_crashes", worker=worker, suspect_after=suspect_after, error=CAME_BACK
             )
+            await unique_keys.tidy_or_note(session, {(row[0], row[1]) for row in held})
         return len(rows)
 
     async def end(self, worker: int) -> None:

@@ -154,6 +154,9 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     # The runner cancels the tasks that are left, and closes the loop.
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.get_loop().run_forever()
+        # Blocks that nobody has left are closed now, the inner ones perhaps before the outer ones,
+        # whose generators then complain.
+        loop.set_exception_handler(lambda _loop, _context: None)
 
 
 BACKGROUND = Background()

@@ -18,6 +18,7 @@ from duly.sync.handles import SyncHandle, sync_handle_of
 from duly.sync.home import Home, refuse_event_loop
 from duly.sync.resources import SyncResources
 from duly.sync.services import (
+    SyncAppBatches,
     SyncAppEndpoints,
     SyncAppKeys,
     SyncAppSchedules,
@@ -33,6 +34,7 @@ class SyncNamespace(SyncResources):
 
     schedules: SyncAppSchedules
     endpoints: SyncAppEndpoints
+    batches: SyncAppBatches
     keys: SyncAppKeys
     stats: SyncAppStats
 
@@ -41,6 +43,7 @@ class SyncNamespace(SyncResources):
         self._namespace = wrapped
         self.schedules = SyncAppSchedules(wrapped.schedules, home, f"{path}.schedules")
         self.endpoints = SyncAppEndpoints(wrapped.endpoints, home, f"{path}.endpoints")
+        self.batches = SyncAppBatches(wrapped.batches, home, f"{path}.batches", self.deliveries)
         self.keys = SyncAppKeys(wrapped.keys, home, f"{path}.keys")
         self.stats = SyncAppStats(wrapped.stats, home, f"{path}.stats")
         self.exporting = SyncExporting(wrapped.exporting, home, f"{path}.exporting")

@@ -5,9 +5,12 @@ Each method has the parameters of its coroutine in the Protocol of the resource.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+from duly.records.batch import Then
 from duly.records.delivery import Accepted
 from duly.resources import (
     Alerts,
@@ -16,6 +19,7 @@ from duly.resources import (
     Deliveries,
     Endpoints,
     Keys,
+    Limits,
     Recovery,
     Resources,
     Stats,
@@ -24,6 +28,7 @@ from duly.resources import (
 )
 from duly.schedule_resources import Calendars, Schedules
 from duly.services.deliveries.intake import Item
+from duly.sync.batches import SyncBatches, SyncOpenBatch
 from duly.sync.blocking import Blocking, blocking, blocking_iterator
 from duly.sync.home import Home
 
@@ -92,6 +97,14 @@ class SyncEndpoints(Blocking):
     remove = blocking(Endpoints.remove)
     count_dead = blocking(Endpoints.count_dead)
     recover = blocking_iterator(Endpoints.recover)
+
+
+class SyncLimits(Blocking):
+    """Limits of handlers and endpoints, and how far they are used."""
+
+    list = blocking(Limits.list)
+    get = blocking(Limits.get)
+    keys = blocking(Limits.keys)
 
 
 class SyncStreams(Blocking):
@@ -193,7 +206,9 @@ class SyncResources(Blocking):
         self.schedules = SyncSchedules(wrapped.schedules, home, f"{path}.schedules")
         self.calendars = SyncCalendars(wrapped.calendars, home, f"{path}.calendars")
         self.endpoints = SyncEndpoints(wrapped.endpoints, home, f"{path}.endpoints")
+        self.limits = SyncLimits(wrapped.limits, home, f"{path}.limits")
         self.streams = SyncStreams(wrapped.streams, home, f"{path}.streams")
+        self.batches = SyncBatches(wrapped.batches, home, f"{path}.batches", self.deliveries)
         self.dead_letters = SyncDeadLetters(wrapped.dead_letters, home, f"{path}.dead_letters")
         self.recovery = SyncRecovery(wrapped.recovery, home, f"{path}.recovery")
         self.workers = SyncWorkers(wrapped.workers, home, f"{path}.workers")
@@ -210,16 +225,29 @@ class SyncResources(Blocking):
     cancel = blocking(Resources.cancel)
     retry = blocking(Resources.retry)
 
-    def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
+    def deliver_many(
+        self, items: Iterable[Item], *, batch: str | None = None
+    ) -> Sequence[Accepted]:
         """Accept many deliveries in one transaction: all of them or none.
 
-        An item is `(target, payload)`, or a mapping of the arguments of `deliver`. A Client accepts
-        up to 10,000.
+        An item is `(target, payload)`, or a mapping of the arguments of `deliver`. With a `batch`,
+        all of them are its members. A Client accepts up to 10,000.
         """
         accepted: Sequence[Accepted] = self._run_for(
-            "deliver_many", items, self._wrapped.deliver_many
+            "deliver_many", items, partial(self._wrapped.deliver_many, batch=batch)
         )
         return accepted
+
+    @contextmanager
+    def batch(self, then: Then, *, name: str | None = None) -> Iterator[SyncOpenBatch]:
+        """A batch for a block of code: `with app.sync.batch(then=("report", {})) as batch:`.
+
+        In the block, `batch.deliver(...)` and `batch.deliver_many(...)` add members. The end of the
+        block closes the batch. When all members have ended, `then` is delivered once.
+        """
+        block = self._within(lambda: self._wrapped.batch(then, name=name), "batch")
+        with block as (_, opened):
+            yield SyncOpenBatch(opened, self._home, self.deliveries)
 
     # Last: the name hides the type.
     list = blocking(Resources.list)

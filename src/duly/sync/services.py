@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from duly.services.access.keys import Keys
+from duly.services.batches import Batches
 from duly.services.endpoints import Endpoints
 from duly.services.monitoring.live import Live
 from duly.services.monitoring.monitoring import Monitoring
 from duly.services.schedules.schedules import Item, Schedules
 from duly.services.transfer.exporting import Exporting
 from duly.services.transfer.importing import Importing
+from duly.sync.batches import SyncBatches
 from duly.sync.blocking import Blocking, blocking, blocking_iterator
 from duly.sync.home import Home
 from duly.sync.resources import SyncEndpoints, SyncKeys, SyncSchedules, SyncStats
@@ -33,6 +35,12 @@ class SyncAppSchedules(SyncSchedules):
         """
         create_many = self._wrapped.create_many
         self._run_for("create_many", items, lambda found: create_many(found, connection=connection))
+
+
+class SyncAppBatches(SyncBatches):
+    """Deliveries whose common end is announced by one more delivery."""
+
+    open = blocking(Batches.open)
 
 
 class SyncAppEndpoints(SyncEndpoints):

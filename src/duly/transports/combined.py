@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from duly.domain.deliveries.outcomes import Outcome
 from duly.ports import Execution, Transport
@@ -27,9 +28,10 @@ class Routes:
         """The retry plan of the transport that reaches the target."""
         return self._transport_for(target).plan(target, namespace)
 
-    async def attempt(self, execution: Execution) -> Outcome:
+    def attempt(self, execution: Execution) -> Coroutine[Any, Any, Outcome]:
         """Make the attempt with the transport that reaches the target."""
-        return await self._transport_for(execution.target).attempt(execution)
+        # Not a coroutine of its own, which would be resumed each time the attempt is.
+        return self._transport_for(execution.target).attempt(execution)
 
     def _transport_for(self, target: str) -> Transport:
         for each in self._transports:

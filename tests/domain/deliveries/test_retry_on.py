@@ -78,5 +78,5 @@ def test_4xx_is_every_status_except_410() -> None:
     ],
 )
 def test_the_error_of_a_final_answer_has_a_remedy(status: int, advice: str) -> None:
-    outcome: Any = outcome_of(status, None, NOW, "{}")
+    outcome: Any = outcome_of(status, None, lambda: NOW, "{}")
     assert (outcome.error, outcome.advice) == (f"it answered {status}", advice)

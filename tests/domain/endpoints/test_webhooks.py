@@ -84,13 +84,13 @@ def test_an_invalid_option_is_refused_with_its_field(arguments: dict[str, Any], 
 @pytest.mark.requirement("C5")
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_a_2xx_answer_completes_the_delivery(status: int) -> None:
-    assert outcome_of(status, None, NOW, "kept") == Completed("kept")
+    assert outcome_of(status, None, lambda: NOW, "kept") == Completed("kept")
 
 
 @pytest.mark.requirement("C5")
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 599])
 def test_a_temporary_failure_is_retried(status: int) -> None:
-    outcome = outcome_of(status, None, NOW, "kept")
+    outcome = outcome_of(status, None, lambda: NOW, "kept")
     assert isinstance(outcome, Failed)
     assert (outcome.reason, outcome.again, outcome.answer) == ("dependency_failure", None, "kept")
 
@@ -100,7 +100,7 @@ def test_a_temporary_failure_is_retried(status: int) -> None:
     "status", [100, 300, 301, 302, 304, 307, 308, 400, 401, 403, 404, 410, 422]
 )
 def test_a_permanent_failure_is_dead_at_once(status: int) -> None:
-    outcome = outcome_of(status, "30", NOW, "kept")
+    outcome = outcome_of(status, "30", lambda: NOW, "kept")
     assert isinstance(outcome, Failed)
     assert (outcome.reason, outcome.again) == ("validation_failure", False)
 

@@ -42,6 +42,9 @@ CHANGES: dict[tuple[str, str], tuple[str, Any, str]] = {
     ("POST", "/v1/streams/{name}/retry"): ("line", None, "stream.retried"),
     ("POST", "/v1/streams/{name}/cancel"): ("line", None, "delivery.cancelled"),
     ("POST", "/v1/streams/{name}/dead-letter"): ("line", None, "stream.dead_lettered"),
+    ("POST", "/v1/batches"): ("", {"then": {"target": "work"}}, "batch.opened"),
+    ("POST", "/v1/batches/{id}/close"): ("{batch}", None, "batch.closed"),
+    ("POST", "/v1/batches/{id}/cancel"): ("{batch}", None, "batch.cancelled"),
     ("POST", "/v1/dead-letters/{id}/hold"): ("{first}", NOTE, "dead_letter.held"),
     ("POST", "/v1/dead-letters/{id}/release"): ("{first}", None, "dead_letter.released"),
     ("POST", "/v1/dead-letters/{id}/give-up"): ("{fourth}", NOTE, "dead_letter.given_up"),
@@ -99,6 +102,7 @@ async def test_every_change_is_audited_with_its_actor(public: Port, clock: Virtu
     ids = {
         "waiting": (await public.app.deliver("work", after=60)).id,
         "worker": await public.app.store.workers.register("host:1", 12.0, 7, ["work"]),
+        "batch": (await public.app.batches.open("work")).id,
         "key": (await public.app.keys.create("spent")).id,
     }
     for name in ("first", "second", "third", "fourth"):

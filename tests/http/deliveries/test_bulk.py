@@ -40,6 +40,25 @@ async def test_each_item_is_answered_at_its_position(app: App, client: Client) -
     assert (repeated["known"], repeated["items"]) == (1, [items[8] | {"known": True}])
 
 
+@pytest.mark.requirement("P7")
+@pytest.mark.parametrize("atomic", ["true", "false"])
+async def test_lines_with_the_same_unique_key_are_accepted_one_after_the_other(
+    app: App, client: Client, atomic: str
+) -> None:
+    unique = {"key": "k", "unique": "pending", "on_duplicate": "postpone", "latest": 300}
+    given = [GOOD | unique | {"payload": n, "after": 10 + n} for n in range(3)] + [GOOD]
+    lines = "\n".join(map(json.dumps, given))
+    headers = {"content-type": "application/x-ndjson"}
+    path = f"/v1/deliveries/bulk?atomic={atomic}"
+    answer = (await client.post(path, content=lines, headers=headers)).json()
+    assert (answer["accepted"], answer["known"], answer["refused"]) == (2, 2, 0)
+    ids = [each["id"] for each in answer["items"]]
+    assert ids[0] == ids[1] == ids[2] != ids[3]
+    found = (await client.get(f"/v1/deliveries/{ids[0]}")).json()
+    assert (found["payload"], found["unique"], found["key"]) == (2, "pending", "k")
+    assert (found["replaced"], found["due_at"]) == (2, answer["items"][2]["due_at"])
+
+
 async def test_json_lines_are_accepted_like_an_array(app: App, client: Client) -> None:
     lines = "\n".join(json.dumps(each) for each in (GOOD, {"target": 1}, GOOD)) + "\n"
     headers = {"content-type": "application/x-ndjson"}

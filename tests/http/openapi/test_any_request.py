@@ -22,9 +22,9 @@ from tests.http.ports import document_of
 
 EXAMPLES = int(os.environ.get("DULY_TEST_EXAMPLES", "8"))
 RESOURCES = (
-    *("alerts", "audit", "calendars", "dead-letters", "deliveries", "endpoints", "keys"),
-    *("orphaned-schedules", "recovery", "schedules", "session", "stats", "status", "streams"),
-    "workers",
+    *("alerts", "audit", "batches", "calendars", "dead-letters", "deliveries", "endpoints", "keys"),
+    *("limits", "orphaned-schedules", "recovery", "schedules", "session", "stats", "status"),
+    *("streams", "workers"),
 )
 ENDLESS = {"events"}
 """Event streams, which do not end."""

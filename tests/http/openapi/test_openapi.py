@@ -13,12 +13,13 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import validate
 
 from duly import App
+from duly.records import batch as batch_records
 from duly.records import calendar as calendar_records
 from duly.records import delivery as deliveries
 from duly.records import endpoint as endpoint_records
 from duly.records import schedule as schedule_records
 from duly.records import target as targets
-from duly.surfaces.http import recovery, streams
+from duly.surfaces.http import batches, recovery, streams
 from duly.surfaces.http.access import keys, session
 from duly.surfaces.http.application import site
 from duly.surfaces.http.dead_letters import bodies as dead_letters
@@ -54,6 +55,8 @@ SENT = (
     dead_letters,
     delivery_bodies,
     streams,
+    batches,
+    batch_records,
     recovery,
     birthday_shapes,
 )
@@ -131,6 +134,7 @@ def sent_structs() -> dict[str, type[msgspec.Struct]]:
     places = {name: kind for module in SENT for name, kind in vars(module).items()}
     places |= {each.__name__: each for each in deliveries.RetryPlan.__args__}  # type: ignore[attr-defined]
     enums = {"OnFailure", "CatchUp", "Overlap", "Scope", "State", "AfterTries", "Weekday"}
+    enums |= {"Unique", "OnDuplicate"}
     assert enums <= names
     return {name: places[name] for name in names - enums}
 

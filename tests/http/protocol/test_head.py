@@ -53,7 +53,7 @@ async def test_a_head_is_refused_where_a_get_is(public: Port) -> None:
 
 KINDS = (
     *("deliveries", "streams", "endpoints", "schedules", "calendars", "keys", "workers"),
-    *("dead-letters", "recovery"),
+    *("dead-letters", "recovery", "limits", "batches"),
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from duly import App, every
+from duly import App, every, per
 from duly.testing import VirtualClock
 from tests.http.ports import DASHBOARD, Port, port
 
@@ -135,10 +135,12 @@ async def fill_store(app: App) -> dict[str, str]:
     """Store one record of each kind; returns their names by the beginning of their paths."""
     app.expect("work")
     delivery = await app.deliver("work", {"of": "theirs"}, stream="their-stream", after=60)
-    await app.endpoints.add("their-endpoint", "https://theirs.example/hook")
+    hook, limits = "https://theirs.example/hook", per("customer", rate=2)
+    await app.endpoints.add("their-endpoint", hook, rate=7, limits=limits)
     await app.schedule("their-schedule", every("1h"), "work")
     await app.calendars.set("their-calendar")
     made = await app.keys.create("their-key")
+    batch = await app.batches.open("work", name="their-batch")
     await app.recovery.set("timeout_exceeded", tries=1, then="hold")
     worker = await app.store.workers.register("their-worker", 12.0, 7, ["work"])
     return {
@@ -148,16 +150,19 @@ async def fill_store(app: App) -> dict[str, str]:
         "/v1/schedules": "their-schedule",
         "/v1/calendars": "their-calendar",
         "/v1/keys": made.id,
+        "/v1/batches": batch.id,
         "/v1/dead-letters": delivery.id,
         "/v1/workers": str(worker),
         "/v1/recovery": "timeout_exceeded",
+        "/v1/limits": "endpoint:their-endpoint",
     }
 
 
 ANYTHING = dict.fromkeys(
     (
         *("/v1/deliveries", "/v1/streams", "/v1/endpoints", "/v1/schedules", "/v1/keys"),
-        *("/v1/dead-letters", "/v1/workers", "/v1/recovery", "/v1/calendars"),
+        *("/v1/dead-letters", "/v1/workers", "/v1/recovery", "/v1/calendars", "/v1/batches"),
+        "/v1/limits",
     ),
     UNKNOWN,
 )
@@ -171,6 +176,7 @@ async def everything(app: App) -> list[Any]:
         await app.list(),
         await app.endpoints.list(),
         await app.streams.list(),
+        await app.batches.list(),
         await app.schedules.list(),
         await app.workers.list(),
         await app.recovery.policies(),

@@ -137,7 +137,7 @@ async def test_a_claim_that_arrives_after_it_was_handed_back_is_handed_back_agai
         engine = app.engine(stepped=True)
         await engine.prepare()
         lost = token(engine.worker.membership.worker, 999)
-        engine.worker.claims._doubt(lost)
+        engine.worker.claims._doubt([lost])
         await engine.worker.claims.hand_back()
         await sql(app, f"update duly.agenda set token = {lost}")
         await StoreProbe(app.store, app.clock).record_claim(lost)  # type: ignore[arg-type]

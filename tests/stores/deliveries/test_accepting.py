@@ -66,6 +66,11 @@ async def test_every_field_of_a_request_is_stored(probe: StoreProbe) -> None:
         "disposition": None,
         "revive_at": None,
         "revivals": None,
+        "turn": None,
+        "batch": None,
+        "unique_key": None,
+        "replaced": None,
+        "replaced_at": None,
         "generation": None,
         "token": None,
         "tags": ["red", "green"],
@@ -82,6 +87,7 @@ async def test_every_field_of_a_request_is_stored(probe: StoreProbe) -> None:
         "priority": 8,
         "crashes": 0,
         "schedule": None,
+        "turn": None,
     }
 
 

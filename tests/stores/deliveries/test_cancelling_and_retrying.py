@@ -65,6 +65,7 @@ async def test_a_retried_dead_letter_gets_a_lane_and_all_its_attempts(probe: Sto
         "priority": 8,
         "crashes": 0,
         "schedule": None,
+        "turn": None,
     }
     assert (await probe.history(claimed.id))[1:] == [history_row(claimed.id, "retried", retried_at)]
     requests = [await probe.claim_request(priority=8)]

@@ -76,6 +76,7 @@ async def test_a_claim_returns_every_field(probe: StoreProbe) -> None:
         "priority": 5,
         "crashes": 0,
         "schedule": None,
+        "turn": None,
     }
     delivery = await probe.store.deliveries.get(id)
     assert (delivery.state, delivery.worker, delivery.claimed_at) == ("processing", worker, START)

@@ -27,6 +27,12 @@ GRANTS = (
     "select on duly.endpoints",
 )
 """The grants in docs/outbox.md."""
+FOR_UNIQUE_KEYS = (
+    "select, insert, update on duly.unique_keys",
+    "update on duly.deliveries, duly.agenda",
+    "select, delete on duly.steps",
+    "insert on duly.attempts",
+)
 
 
 @pytest.fixture
@@ -254,9 +260,16 @@ async def test_a_role_needs_no_more_than_these_grants(app: App, connection: Conn
         await connection.execute("select duly.deliver('https://new.example/', '1')")
         await connection.execute("select duly.deliver('endpoint:billing', '1')")
         await connection.execute("reset role")
+        for grant in FOR_UNIQUE_KEYS:
+            await connection.execute(f"grant {grant} to {role}")
+        await connection.execute(f"set role {role}")
+        for policy in ("keep", "keep", "replace", "postpone"):
+            how = {"key": "u", "unique": "pending", "on_duplicate": policy}
+            await app.deliver("work", policy, connection=connection, **how)  # type: ignore[arg-type]
+        await connection.execute("reset role")
     finally:
         await connection.execute(f"reset role; drop owned by {role}; drop role {role}")
-    assert len(await app.list()) == 4
+    assert len(await app.list()) == 5
 
 
 async def test_concurrent_transactions_agree_on_a_key_and_a_new_host(

@@ -42,7 +42,7 @@ class TestStream:
             "head": ids[0], "due_at": START - MINUTE, "token": None, "claimed_at": None,
             "target": await streams.probe.target(), "priority": 5, "crashes": 0, "schedule": None,
             "position": 1, "replay_from": None, "halted": None, "halted_at": None,
-            "unblocks_at": None,
+            "unblocks_at": None, "turn": None,
         }  # fmt: skip
         positions = [(await streams.probe.ledger(id))["position"] for id in ids]
         assert positions == [1, 2, 3]

@@ -41,7 +41,8 @@ Find = Callable[[Mapping[str, Any]], Awaitable[list[str]]]
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PAGING = {"after", "before", "cursor", "limit", "payloads", "sort"}
 COMMON = {"database", "namespace", "server", "json"}
-UNFILTERED = ("calendars", "endpoints", "workers", "keys")
+NO_BATCH = "01a1dfd1-5f0e-7c4b-9d5e-1f0c2a3b4c5d"
+UNFILTERED = ("calendars", "endpoints", "limits", "workers", "keys")
 """The lists that have only parameters of paging and no filter."""
 
 
@@ -70,6 +71,7 @@ DELIVERIES = SHARED | {
     "id": lambda row, value: row["id"].replace("-", "").startswith(value.replace("-", "").lower()),
     "state": lambda row, value: row["state"] == value,
     "key": lambda row, value: row["key"] == value,
+    "batch": lambda row, value: row["batch"] == value,
     "since": lambda row, value: moment(row["accepted_at"]) >= moment(value),
     "until": lambda row, value: moment(row["accepted_at"]) <= moment(value),
     "late_over": lambda row, value: is_late(row, duration("late_over", value)),
@@ -91,9 +93,16 @@ SCHEDULES = {
     "state": lambda row, value: row["state"] == value,
     "target": lambda row, value: row["target"] == value,
 }
-MODELS = {"deliveries": DELIVERIES, "dead": DEAD, "streams": STREAMS, "schedules": SCHEDULES}
-NAMED = ("streams", "schedules")
-"""Records that have a name and no payload."""
+BATCHES = {"state": lambda row, value: row["state"] == value}
+MODELS = {
+    "deliveries": DELIVERIES,
+    "dead": DEAD,
+    "streams": STREAMS,
+    "batches": BATCHES,
+    "schedules": SCHEDULES,
+}
+WITHOUT_PAYLOAD = ("streams", "batches", "schedules")
+"""Records that have no payload."""
 
 
 def values(rows: Sequence[Row], model: str, name: str) -> list[Any]:
@@ -111,6 +120,8 @@ def values(rows: Sequence[Row], model: str, name: str) -> list[Any]:
         return ["open", "recovering", "held", "given_up"]
     if name == "ids":
         return [tuple(each["id"] for each in rows[:3])]
+    if name == "batch":
+        return [*{row["batch"] for row in rows if row["batch"]}, NO_BATCH]
     if name == "state" and model == "streams":
         return ["blocked", "paused"]
     column = {"tag": "tags", "since": "accepted_at", "until": "accepted_at"}.get(name, name)
@@ -233,6 +244,11 @@ class Stage:
     async def streams(self) -> list[Row]:
         return [msgspec.to_builtins(each) for each in await self.app.streams.list(limit=1000)]
 
+    async def batches(self) -> list[Row]:
+        found = [msgspec.to_builtins(each) for each in await self.app.batches.list(limit=1000)]
+        assert {row["state"] for row in found} == {"open", "closed", "finished", "cancelled"}
+        return found
+
     async def schedules(self) -> list[Row]:
         found = await self.app.schedules.list(limit=1000)
         return [
@@ -264,6 +280,9 @@ async def test_filters_in_python(
         async def streams(question: Mapping[str, Any]) -> list[str]:
             return [each.name for each in await app.streams.list(**question, limit=1000)]
 
+        async def batches(question: Mapping[str, Any]) -> list[str]:
+            return [each.id for each in await app.batches.list(**question, limit=1000)]
+
         async def schedules(question: Mapping[str, Any]) -> list[str]:
             return [each.name for each in await app.schedules.list(**question, limit=1000)]
 
@@ -271,6 +290,7 @@ async def test_filters_in_python(
         await compare(rows, "deliveries", [*FilterKeywords.__annotations__], deliveries)
         await compare(await stage.dead(), "dead", [*DeadLetterFilter.__struct_fields__], letters)
         await compare(await stage.streams(), "streams", _arguments(app.streams.list), streams)
+        await compare(await stage.batches(), "batches", _arguments(app.batches.list), batches)
         found = await stage.schedules()
         await compare(found, "schedules", [*ScheduleFilterKeywords.__annotations__], schedules)
         for name in UNFILTERED:
@@ -292,6 +312,7 @@ PATHS = {
     "/v1/deliveries": "deliveries",
     "/v1/dead-letters": "dead",
     "/v1/streams": "streams",
+    "/v1/batches": "batches",
     "/v1/schedules": "schedules",
 }
 OTHER_PATHS = {
@@ -325,6 +346,7 @@ async def test_filters_over_http(
             "deliveries": stage.rows,
             "dead": stage.dead,
             "streams": stage.streams,
+            "batches": stage.batches,
             "schedules": stage.schedules,
         }
         for path, model in PATHS.items():
@@ -395,7 +417,7 @@ def test_filters_on_the_command_line(database_url: str) -> None:
             ]
             return [_name(each) for each in listed_by(group, *words)]
 
-        rows = listed_by(group, *([] if group in NAMED else ["--payloads"]))
+        rows = listed_by(group, *([] if group in WITHOUT_PAYLOAD else ["--payloads"]))
         assert rows
         await compare(rows, group, _options(group), find, pairs=0)
 

@@ -132,6 +132,18 @@ RECORDS: dict[str, tuple[str, Any, str, Call]] = {
         *("GET endpoints?limit=3", None, "endpoints list --limit 3"),
         lambda app, _: app.endpoints.list(limit=3),
     ),
+    "limit": (
+        *("GET limits/endpoint:shut", None, "limits show endpoint:shut"),
+        lambda app, _: app.limits.get("endpoint:shut"),
+    ),
+    "limit keys": (
+        *("GET limits/endpoint:failing-north/keys", None, "limits keys endpoint:failing-north"),
+        lambda app, _: app.limits.keys("endpoint:failing-north"),
+    ),
+    "limits": (
+        *("GET limits", None, "limits list"),
+        lambda app, _: app.limits.list(),
+    ),
     "edited endpoint": (
         "PATCH endpoints/shut",
         {"rate": 7, "header_changes": {"X-Token": "t"}},
@@ -169,6 +181,18 @@ RECORDS: dict[str, tuple[str, Any, str, Call]] = {
         {"block_for": 900},
         "streams configure limited --block-for 15m",
         lambda app, _: app.streams.configure("limited", block_for="15m"),
+    ),
+    "batch": (
+        *("GET batches/<batch>", None, "batches show <batch>"),
+        lambda app, id_of: app.batches.get(id_of("batch")),
+    ),
+    "batches": (
+        *("GET batches?limit=3", None, "batches list --limit 3"),
+        lambda app, _: app.batches.list(limit=3),
+    ),
+    "closed batch": (
+        *("POST batches/<batch>/close", {}, "batches close <batch>"),
+        lambda app, id_of: app.batches.close(id_of("batch")),
     ),
     "workers": (*("GET workers", None, "workers"), lambda app, _: app.workers.list()),
     "drained worker": (

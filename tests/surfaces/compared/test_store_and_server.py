@@ -12,6 +12,7 @@ from tests.surfaces.sample_data import HOOK
 from tests.surfaces.sides import Sides
 
 pytestmark = pytest.mark.requirement("C10", "S6")
+NO_BATCH = "01a1dfd1-5f0e-7c4b-9d5e-1f0c2a3b4c5d"
 VARYING = ("top", "stats", "outages", "endpoints recover")
 """Commands whose output contains the current time."""
 READING = [
@@ -44,9 +45,15 @@ READING = [
         *("--from", "2026-01-01T00:00Z", "--to", "2026-01-02T00:00Z"),
     ),
     ("streams", "list"),
+    ("batches", "list"),
+    ("batches", "list", "--state", "open", "--limit", "1"),
     ("streams", "show", "<line>"),
     ("endpoints", "list"),
     ("endpoints", "list", "--limit", "2"),
+    ("limits", "list"),
+    ("limits", "list", "--limit", "1"),
+    ("limits", "show", "endpoint:shut"),
+    ("limits", "keys", "endpoint:failing-north"),
     ("endpoints", "show", "shut"),
     ("dead", "list"),
     ("dead", "list", "--target", "fails", "--limit", "2"),
@@ -160,10 +167,33 @@ CHANGES = {
         ("streams", "release", "<queue>"),
         ("streams", "configure", "<side>", "--on-failure", "block"),
     ],
+    "batches": [
+        ("batches", "open", "log", '{"month":  11}', "--name", "<side>", "--priority", "7"),
+        ("batches", "open", "log", "[1]"),
+        ("batches", "open", "log", '{"batch": 1}'),
+        ("batches", "open", "nobody"),
+        ("batches", "open", "endpoint:none"),
+        ("batches", "show", "<batch>"),
+        ("deliver", "log", "1", "--after", "1d", "--batch", "<batch>"),
+        ("deliver", "log", "1", "--after", "1d", "--batch", NO_BATCH),
+        ("deliver", "log", "1", "--after", "1d", "--batch", "none"),
+        ("deliveries", "list", "--batch", "<batch>"),
+        ("batches", "close", "<batch>"),
+        ("deliver", "log", "1", "--after", "1d", "--batch", "<batch>"),
+        ("batches", "cancel", "<batch>"),
+        ("batches", "cancel", "<batch>"),
+        ("batches", "close", NO_BATCH),
+        ("batches", "list", "--state", "ended"),
+    ],
     "endpoints": [
         (*("endpoints", "add", "<side>", HOOK, "--rate", "5", "--in-flight", "2"),
          *("-H", "X-Api-Key: hush", "-H", "X-Team: 7", "--timeout", "5s")),
         ("endpoints", "add", "<side>", HOOK),
+        ("endpoints", "edit", "<side>", "--per", "customer", "--per-rate", "5"),
+        ("endpoints", "edit", "<side>", "--per", "customer"),
+        ("endpoints", "edit", "<side>", "--per", "customer", "--per-in-flight", "0"),
+        ("limits", "show", "endpoint:<side>"),
+        ("endpoints", "edit", "<side>", "--no-per"),
         ("endpoints", "edit", "<side>", "--no-rate", "-H", "x-team: 8", "--description", "d"),
         ("endpoints", "edit", "<side>", "--no-header", "x-team", "--method", "put"),
         ("endpoints", "edit", "<side>", "--no-header", "x-none"),
@@ -208,6 +238,9 @@ BY_ID: dict[tuple[str, ...], tuple[str, ...]] = {
     ("dead", "hold"): ("--note", "wait"),
     ("dead", "release"): (),
     ("dead", "give-up"): ("--note", "enough"),
+    ("batches", "show"): (),
+    ("batches", "close"): (),
+    ("batches", "cancel"): (),
     ("keys", "revoke"): (),
 }
 """Every command that takes an id, with its other arguments."""
@@ -255,6 +288,8 @@ def _two(sides: Sides, command: tuple[str, ...]) -> list[str]:
         insert = f"insert into duly.keys (id, {copied}) select '{twin}', {copied}"
         asyncio.run(sides.home.execute(f"{insert} from duly.keys where id = '{id}'"))
         return [id, twin]
+    if command[0] == "batches":
+        return [_created(sides, "batches", "open", "log") for _ in range(2)]
     to = ("deliver", "log", "--after", "1d", "--stream", uuid.uuid4().hex)
     ids = [_created(sides, *to) for _ in range(2)]
     for _ in ids if command[0] == "dead" else ():

@@ -62,12 +62,28 @@ async def test_a_known_key_gives_the_same_delivery_or_a_conflict(sqlite_home: Ho
     assert first in other.stderr
 
 
+@pytest.mark.requirement("P7")
+async def test_a_unique_key_replaces_or_postpones_what_waits(sqlite_home: Home) -> None:
+    await register_log(sqlite_home)
+    unique = ("--key", "k", "--unique", "pending", "--after", "1h")
+    first = sqlite_home.ok("deliver", "log", "1", *unique)
+    kept = sqlite_home.duly("deliver", "log", "2", *unique)
+    flags = ("--on-duplicate", "postpone", "--latest", "90m")
+    postponed = sqlite_home.duly("deliver", "log", "3", *unique, *flags)
+    assert kept.stdout.strip() == postponed.stdout.strip() == first
+    assert "a delivery with key 'k' waits; nothing new was stored" in kept.stderr
+    assert "it was postponed" in postponed.stderr
+    found = sqlite_home.json("deliveries", "show", first)
+    assert (found["payload"], found["unique"], found["replaced"]) == (3, "pending", 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("nobody",), "no handler 'nobody' is known"),
         (("log", "{"), "payload: it is not valid JSON"),
         (("log", "{}", "--at", "2026-11-16T09:00"), "at: '2026-11-16T09:00' has no time zone"),
+        (("log", "1", "--unique", "pending"), "unique: it needs a key"),
         ((), "TARGET"),
     ],
 )

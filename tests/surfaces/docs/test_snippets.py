@@ -1,8 +1,11 @@
 """Every Python block of the docs runs: here, or in the test that is named for it."""
 
 import ast
+import asyncio
 import io
 import re
+import subprocess
+import sys
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -29,6 +32,7 @@ ELSEWHERE = {
     "guides/outbox-django.md": "tests/surfaces/docs/test_guides.py",
     "guides/outbox-sqlalchemy.md": "tests/surfaces/docs/test_guides.py",
     "sync.md": "tests/services/sync/test_page.py",
+    "unique.md": "tests/surfaces/docs/test_unique.py",
 }
 """Pages whose programs other tests run."""
 LEFT_OUT = {
@@ -86,6 +90,15 @@ async def dead_letters(app: App, page: str) -> None:
         names["id"] = (await app.deliver("log", 1, stream=f"s{number}", after=60)).id
         await app.streams.dead_letter_head(f"s{number}")
         await run(statement, names)
+
+
+async def limits(_app: App, page: str) -> None:
+    (code,) = blocks(page)
+    names: Names = {"__name__": "reports"}
+    await run(code, names)
+    async with names["app"] as opened:
+        limit = await opened.limits.get("report")
+    assert (limit.rate, limit.in_flight) == (10.0, 2)
 
 
 async def recovery(app: App, page: str) -> None:
@@ -231,14 +244,31 @@ async def birthdays(_app: App, page: str) -> None:
     assert isinstance(names["app"], App)
 
 
+async def batches(app: App, page: str) -> None:
+    program, *others = blocks(page)
+    done = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    printed, _ = await asyncio.wait_for(done.communicate(), timeout=60)
+    assert f"$ python report.py\n{printed.decode()}```" in (DOCS / page).read_text()
+    app.expect("page.render", "report.ready")
+    names: Names = {"app": app, "duly": duly}
+    for code in others:
+        await run(code, names)
+    assert (names["found"].state, names["found"].waiting) == ("closed", 4)
+
+
 RUNS: dict[str, Callable[[App, str], Awaitable[None]]] = {
+    "batches.md": batches,
     "birthdays.md": birthdays,
     "calendars.md": alone,
     "dashboard.md": dashboard,
     "dead-letters.md": dead_letters,
+    "fairness.md": alone,
     "functions.md": functions,
     "handlers.md": handlers,
     "http.md": http,
+    "limits.md": limits,
     "moving.md": moving,
     "outbox.md": outbox,
     "recovery.md": recovery,

@@ -60,7 +60,8 @@ def test_an_endpoint_is_shown_with_all_its_fields(home: Home) -> None:
     assert found == {
         "name": "billing", "url": URL, "description": "Invoices", "method": "PUT",
         "headers": {"Authorization": "***", "X-Team": "7"}, "timeout": 5.0,
-        "rate": 50.0, "in_flight": 10, "retry": PLAN, "state": "active", "state_reason": None,
+        "rate": 50.0, "in_flight": 10, "limits": None, "retry": PLAN,
+        "state": "active", "state_reason": None,
         "circuit": {"state": "closed", "failures": 0, "failing_since": None, "opened_at": None,
                     "probe_at": None},
         "waiting": 0, "under_way": 0, "secrets": [{"sealed_with": None, "signs_until": None}],

@@ -164,7 +164,7 @@ async def test_a_result_that_is_too_large_says_how_to_get_less(sqlite_url: str) 
         id = (await app.deliver("log", "x" * MOST_BYTES)).id
         async with calling(app) as mcp:
             refused = await mcp.error("show_delivery", id=id, payload=True)
-            assert refused.startswith("result: it has 100")
+            assert refused.startswith("result: it has 10")
             assert "without payload" in refused
             assert (await mcp.ok("show_delivery", id=id))["id"] == id
 

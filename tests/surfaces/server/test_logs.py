@@ -101,8 +101,11 @@ async def test_a_completion_is_logged_only_at_debug(
     assert (logged["level"], logged["delivery"], logged["target"]) == ("debug", id, "log")
     assert (logged["attempt"], logged["seconds"] >= 0) == (1, True)
     app = App(sqlite_home.database, environment={})
-    # At other levels only the counts of targets and schedules look at what was settled.
-    assert app.engine().worker.settler._observers == [app.rollup_writer.parts.note]
+    # At other levels only these look at what was settled: the counts of targets and schedules,
+    # turns, and who wakes others after a hand-back.
+    counts, *others = app.engine().worker.settler._observers
+    assert counts == app.rollup_writer.parts.note
+    assert [each.__name__ for each in others] == ["settled", "_share_handed_back"]
     await app.close()
 
 

@@ -79,6 +79,8 @@ async def test_a_bench_leaves_nothing_behind(home: Home) -> None:
     assert (found["count"], found["concurrency"]) == (50, 5)
     assert found["accepted_per_second"] > 0
     assert found["delivered_per_second"] > 0
+    assert (found["concurrency"], found["best_concurrency"]) == (5, 2000)
+    assert found["best_delivered_per_second"] > 0
     async with home.app("bench") as app:
         assert await app.list() == []
         assert await app.store.workers.all() == []

@@ -61,14 +61,23 @@ async def fill_store(app: App) -> dict[str, str]:
 
     dead = await app.deliver("fails", {"said": HOSTILE})
     await app.deliver("fails", stream="line")
-    await app.endpoints.add("billing", URL, description=HOSTILE)
+    limits = duly.per("customer", in_flight=2)
+    await app.endpoints.add("billing", URL, description=HOSTILE, rate=100, limits=limits)
     await app.deliver(duly.endpoint("billing"), 1)
     await app.schedule("hourly", duly.every("1h"), duly.webhook(URL), {"said": HOSTILE})
     await app.calendars.set("nrw")
+    batch = await app.batches.open((duly.webhook(URL), {"said": HOSTILE}), name="nightly")
     async with receiver(garbage) as there:
         sent = await app.deliver(duly.webhook(f"{there.url('/')}?token={TOKEN}"), 1)
         await run_until_idle(app)
-    return {"dead": dead.id, "sent": sent.id, "schedule": "hourly", "stream": "line", "url": URL}
+    return {
+        "dead": dead.id,
+        "sent": sent.id,
+        "schedule": "hourly",
+        "stream": "line",
+        "batch": batch.id,
+        "url": URL,
+    }
 
 
 @pytest.mark.requirement("X5", "C7")
@@ -132,7 +141,10 @@ PATHS = {
     "/v1/schedules/{name}/preview": "schedule",
     "/v1/calendars/{name}": "calendar",
     "/v1/endpoints/{name}": "endpoint",
+    "/v1/limits/{target}": "limited",
+    "/v1/limits/{target}/keys": "limited",
     "/v1/streams/{name}": "stream",
+    "/v1/batches/{id}": "batch",
     "/v1/dead-letters/{id}": "dead",
     "/v1/keys/{id}": "key",
 }
@@ -146,6 +158,7 @@ async def test_the_api_shows_a_token_only_in_an_endpoint_to_its_admin(
     app = App(empty_sqlite_url, environment={}, egress_allow="127.0.0.1", alert_url=URL)
     async with app:
         names = await fill_store(app) | {"endpoint": "billing", "calendar": "nrw"}
+        names |= {"limited": "endpoint:billing"}
         reader = await app.keys.create("reader", scope=Scope.READ)
         names |= {"key": reader.id}
         async with calling(app, ProcessHealth(app, app.engine())) as client:

@@ -28,6 +28,7 @@ CLIENTS = [
     ("export",),
     ("endpoints", "list"),
     ("streams", "list"),
+    ("batches", "list"),
     ("dead", "list"),
     ("stats",),
     ("workers",),

@@ -41,6 +41,10 @@ ALSO = {"top": (), "stats": ("--series", "--since", "1h")}
 """Lists of commands that take no limit."""
 
 
+GIVEN = {("limits", "keys"): ("keyed",)}
+"""What a list needs besides its flags."""
+
+
 def lists() -> Iterator[tuple[str, ...]]:
     """Every command that takes a limit, which means every list."""
     whole = command_line(overview=False)
@@ -49,7 +53,7 @@ def lists() -> Iterator[tuple[str, ...]]:
         for sub in (None, *(each for each in command if not each.startswith("-"))):
             leaf = command if sub is None else command[sub]
             if _has_limit(leaf):
-                yield (name,) if sub is None else (name, sub)
+                yield (name,) if sub is None else (name, sub, *GIVEN.get((name, sub), ()))
     for name, arguments in ALSO.items():
         yield name, *arguments
 
@@ -78,7 +82,14 @@ async def _fill_store(home: Home) -> None:
     async def fails(delivery: Delivery[Any]) -> None:
         raise ValueError(f"{ERROR} {'x' * 150}")
 
+    @app.handler("keyed", limits=duly.per("customer", in_flight=2))
+    async def keyed(_: Delivery[Any]) -> None: ...
+
     async with app:
+        for key in ("customer:7", LONG[:200]):
+            await app.deliver("keyed", limit_key=key)
+        for name in ("nightly", LONG[:200]):
+            await app.batches.open(then=("log", None), name=name)
         await app.deliver("log", after=3600)
         long_ago = datetime.now(UTC) - timedelta(days=1)
         await app.deliver("gone", at=long_ago)

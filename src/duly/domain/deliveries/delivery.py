@@ -8,6 +8,8 @@ import msgspec
 
 from duly.records.delivery import DEFAULT_PRIORITY
 
+FAIR, LIMIT = "fair:", "limit:"
+"""How the stored form of a fair key or a limit key begins."""
 ALONE = 0
 """The level, below every priority, of lanes that run alone (see crashes)."""
 
@@ -32,13 +34,32 @@ class PreparedDelivery(msgspec.Struct, frozen=True):
     address: str | None = None
     stream: str | None = None
     on_failure: str | None = None
+    turn: str | None = None
+    """Its fair key or limit key, as it is stored."""
+    batch: str | None = None
     again: bool = False
     """The caller gave the id, so the delivery may already be stored."""
+    unique_key: str | None = None
+    """Of deliveries with the same one and the same target, only one waits; `key` is None then."""
+    on_duplicate: str | None = None
+    latest: float | None = None
+    """Seconds from the first acceptance, past which it is not postponed."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it never has to wait for another transaction: no key, stream or batch."""
+        return self.key is self.stream is self.unique_key is self.batch is None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it has a limit key."""
+        return self.turn is not None and self.turn.startswith(LIMIT)
 
     @property
     def is_new(self) -> bool:
-        """Whether it cannot conflict with anything stored: no key, no stream, no given id."""
-        return self.key is None and self.stream is None and not self.again
+        """Whether the simplest statement can store it: no conflict, no stream, no turn."""
+        no_key = self.key is self.unique_key is None
+        return no_key and self.stream is None and self.turn is None and not self.again
 
 
 class Claimed(msgspec.Struct):
@@ -66,6 +87,9 @@ class Claimed(msgspec.Struct):
     """It was planned before it was due and joins the queue of its stream now."""
     expires_in: float | None = None
     """Seconds from claim to expiry, by the store's clock."""
+    unique_key: str | None = None
+    turn: str | None = None
+    """Its fair key or limit key, as it is stored."""
     expires_on: float | None = None
     """The expiry on this process's monotonic clock."""
     followers: list[Claimed] | None = None

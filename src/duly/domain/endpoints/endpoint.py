@@ -12,6 +12,7 @@ import msgspec
 from duly.domain import checks
 from duly.domain.deliveries.retry import encode_checked
 from duly.domain.endpoints.gates import Gate
+from duly.domain.endpoints.limits import checked_in_flight, checked_per_key, checked_rate
 from duly.domain.endpoints.webhooks import (
     MOST_HEADERS,
     checked_headers,
@@ -20,13 +21,11 @@ from duly.domain.endpoints.webhooks import (
     checked_url,
     is_webhook,
 )
-from duly.errors import InvalidInput, NotFound, shown_number
+from duly.errors import InvalidInput, NotFound
 from duly.records.endpoint import Circuit, Endpoint, EndpointOptions, EndpointState
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import PREFIX, EndpointTarget, HandlerTarget, Webhook, origin_of
 
-LEAST_RATE, MOST_RATE = 0.001, 100_000.0
-MOST_IN_FLIGHT = 10_000
 LONGEST_DESCRIPTION = 1000
 UNKEPT = re.compile("[\\0\ud800-\udfff]")
 """Characters that a store cannot keep: NUL and surrogates."""
@@ -47,7 +46,9 @@ def endpoint_name(target: str) -> str | None:
 
 
 def wanted_target(target: object) -> str:
-    """The target of a filter, given as a handler or its name, `endpoint:NAME` or a URL."""
+    """The target of a filter, given as a handler or its name, an endpoint or a URL."""
+    if isinstance(target, EndpointTarget):
+        return target.target
     if isinstance(target, HandlerTarget):
         target = target.name
     if not isinstance(target, str):
@@ -138,28 +139,6 @@ def _description(value: object) -> str:
     return value  # type: ignore[return-value]
 
 
-def _rate(value: object) -> float | None:
-    if value is None:
-        return None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not LEAST_RATE <= value <= MOST_RATE:  # type: ignore[operator]
-        raise InvalidInput(
-            "rate",
-            f"{shown_number(value)} is not from {LEAST_RATE:g} to {MOST_RATE:g} "
-            "deliveries a second",
-        )
-    return float(value)  # type: ignore[arg-type]
-
-
-def _in_flight(value: object) -> int | None:
-    if value is None:
-        return None
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    if not is_number or not 1 <= value <= MOST_IN_FLIGHT:  # type: ignore[operator]
-        raise InvalidInput("in_flight", f"{value!r} is not a whole number from 1 to 10000")
-    return value  # type: ignore[return-value]
-
-
 def _retry(value: RetryPlan | None) -> str | None:
     return None if value is None else encode_checked(value)
 
@@ -170,8 +149,9 @@ CHECKS: dict[str, Callable[[Any], object]] = {
     "method": checked_method,
     "headers": checked_headers,
     "timeout": checked_timeout,
-    "rate": _rate,
-    "in_flight": _in_flight,
+    "rate": checked_rate,
+    "in_flight": checked_in_flight,
+    "limits": checked_per_key,
     "retry": _retry,
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from urllib.parse import SplitResult, urlsplit
@@ -78,7 +78,7 @@ def _redacted(url: str) -> str:
 def _check_parts(parts: SplitResult) -> None:
     if parts.scheme not in ("http", "https"):
         raise ValueError("give http:// or https://")
-    if not parts.hostname:
+    if not (parts.hostname or "").strip("."):
         raise ValueError("it names no host")
     if parts.username is not None or parts.password is not None:
         raise ValueError("it carries a user or a password; use a header instead")
@@ -146,12 +146,14 @@ def decode_webhook(stored: str) -> Webhook:
     return _webhooks.decode(stored)
 
 
-def outcome_of(status: int, retry_after: str | None, now: datetime, answer: str) -> Outcome:
+def outcome_of(
+    status: int, retry_after: str | None, now: Callable[[], datetime], answer: str
+) -> Outcome:
     """The outcome of an answer: 2xx completes, some are retried, others only with `retry_on`."""
     if 200 <= status < 300:
         return Completed(answer)
     error = ANSWERED.format(status)
-    wait = retry_after_seconds(retry_after, now)
+    wait = retry_after_seconds(retry_after, now())
     if status in AGAIN or status >= 500:
         return Failed(Reason.DEPENDENCY_FAILURE, error, at_least=wait, answer=answer)
     return Failed(

@@ -175,6 +175,9 @@ class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
     payload: msgspec.Raw = ABSENT
     payload_text: str | None = None
     key: str | None = None
+    unique_key: str | None = None
+    replaced: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
+    replaced_at: Moment | None = None
     priority: int = DEFAULT_PRIORITY
     tags: tuple[str, ...] = ()
     retry: RetryPlan | None = None
@@ -184,6 +187,8 @@ class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
     blocks: Moment | None = None
     unblocks_at: Moment | None = None
     on_failure: OnFailure | None = None
+    fair_key: str | None = None
+    limit_key: str | None = None
     schedule: str | None = None
     former: Number | None = None
     occurrence: str | None = None

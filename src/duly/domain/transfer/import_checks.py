@@ -35,6 +35,7 @@ from duly.domain.transfer.entries import (
     Thing,
     content,
 )
+from duly.domain.turns import checked_turn
 from duly.errors import InvalidInput, quoted
 from duly.records.recovery import RecoveryPolicy
 from duly.records.target import Webhook
@@ -133,6 +134,7 @@ def _check_delivery(entry: DeliveryEntry, payload_limit: int) -> None:
     _check_texts(entry, ("occurrence", "reason", "error", "fingerprint"), LONGEST_TEXT)
     _check_state(entry)
     _check_stream(entry)
+    _check_unique(entry)
     if entry.schedule is not None and None in (entry.occurrence, entry.occasion):
         raise InvalidInput("schedule", "its delivery has an occurrence and an occasion too")
     for step in entry.steps:
@@ -145,6 +147,7 @@ def _check_delivery(entry: DeliveryEntry, payload_limit: int) -> None:
 PAST = ("outcome", "reason", "error", "exception")
 CHECKED: Mapping[str, Callable[[Any], object]] = {
     "key": lambda value: checks.checked_text("key", value),
+    "unique_key": lambda value: checks.checked_text("unique_key", value),
     "priority": checks.checked_priority,
     "tags": checks.checked_tags,
     "stream": checked_stream,
@@ -199,6 +202,7 @@ def _check_state(entry: DeliveryEntry) -> None:
 
 
 def _check_stream(entry: DeliveryEntry) -> None:
+    checked_turn(entry.fair_key, entry.limit_key, entry.stream)
     if entry.stream is None and (entry.position or entry.on_failure):
         raise InvalidInput("stream", "what has a place or a policy has a stream")
     if entry.in_line and entry.position is None:
@@ -207,6 +211,13 @@ def _check_stream(entry: DeliveryEntry) -> None:
         raise InvalidInput("blocks", "only a dead letter in the queue of a stream does")
     if entry.unblocks_at is not None and not entry.in_line:
         raise InvalidInput("unblocks_at", "only a delivery in the queue of a stream has one")
+
+
+def _check_unique(entry: DeliveryEntry) -> None:
+    if entry.unique_key is not None and (entry.key or entry.stream or entry.schedule):
+        raise InvalidInput("unique_key", "what has a key, a stream or a schedule has none")
+    if entry.unique_key is None and (entry.replaced or entry.replaced_at):
+        raise InvalidInput("replaced", "only a delivery with a unique key is replaced")
 
 
 def _check_texts(entry: msgspec.Struct, names: Sequence[str], most: int = LONGEST_REASON) -> None:

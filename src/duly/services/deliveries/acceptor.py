@@ -10,9 +10,9 @@ from datetime import timedelta
 
 from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.events import DeliveriesAccepted
-from duly.errors import Conflict, DulyError, StoreUnavailable
+from duly.errors import DulyError, InvalidInput, NotFound, StoreUnavailable
 from duly.failpoints import hit
-from duly.ports import Clock, Emit, Store
+from duly.ports import Clock, Emit, Refusal, Store
 from duly.records.delivery import Accepted
 
 MOST_IN_ONE_CALL = 500
@@ -23,8 +23,8 @@ SOON = timedelta(seconds=60)
 class Acceptor:
     """Accepts deliveries; returns after the store has committed them.
 
-    A delivery with a key or a stream may wait for another transaction with the same one. Such
-    deliveries have a batch of their own, so that the others never wait for them.
+    A delivery with a key, a stream or a batch may wait for another transaction with the same one.
+    Such deliveries are written apart, so that the others never wait for them.
     """
 
     def __init__(
@@ -43,10 +43,12 @@ class Acceptor:
         self._tied = AcceptBatch(self)
 
     async def accept(self, request: PreparedDelivery) -> Accepted:
-        """Store one delivery; Conflict if its key has another target or payload."""
+        """Store one delivery; Conflict if its key has another target or payload.
+
+        Also if its batch is closed; NotFound if there is no such batch.
+        """
         self._store.check_writable()
-        is_plain = request.key is None and request.stream is None
-        return await (self._plain if is_plain else self._tied).accept(request)
+        return await (self._plain if request.is_alone else self._tied).accept(request)
 
     async def accept_all(self, chunks: AsyncIterable[Sequence[PreparedDelivery]]) -> list[Accepted]:
         """Store them all or none."""
@@ -64,14 +66,17 @@ class Acceptor:
         """Store each independently, in one call; errors stay in their places."""
         self._store.check_writable()
         found = [each for each in requests if isinstance(each, PreparedDelivery)]
-        if all(each.is_new for each in found):
+        if all(each.is_new and each.batch is None for each in found):
             # None of them can fail alone, and one transaction is faster.
-            given: Iterator[Accepted | Conflict] = iter(await self.accept_all(_one(found)))
+            given: Iterator[Accepted | Refusal] = iter(await self.accept_all(_one(found)))
         else:
             given = iter(await self.store(found))
-        return [next(given) if isinstance(each, PreparedDelivery) else each for each in requests]
+        return [
+            _answer(next(given)) if isinstance(each, PreparedDelivery) else each
+            for each in requests
+        ]
 
-    async def store(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Conflict]:
+    async def store(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Refusal]:
         """Store each independently."""
         await hit("deliver.before")
         asked_at = self._clock.monotonic()
@@ -82,13 +87,18 @@ class Acceptor:
         return answers
 
     def _report(
-        self, answers: Sequence[Accepted | Conflict], asked_at: float, is_due_soon: bool
+        self, answers: Sequence[Accepted | Refusal], asked_at: float, is_due_soon: bool
     ) -> None:
         new = sum([not each.known for each in answers if isinstance(each, Accepted)])
         seconds = self._clock.monotonic() - asked_at
         self._emit(DeliveriesAccepted(new=new, known=len(answers) - new, seconds=seconds))
         if is_due_soon:
             self._store.wakeups.hint()
+
+
+def _answer(given: Accepted | Refusal) -> Accepted | DulyError:
+    """The same; that there is no such batch is a problem of the item."""
+    return InvalidInput("batch", str(given)) if isinstance(given, NotFound) else given
 
 
 class Soon:
@@ -158,12 +168,12 @@ class AcceptBatch:
     def _answer(
         self,
         batch: list[tuple[PreparedDelivery, asyncio.Future[Accepted]]],
-        answers: list[Accepted | Conflict],
+        answers: list[Accepted | Refusal],
     ) -> None:
         for (_, answer), given in zip(batch, answers, strict=True):
             if answer.done():
                 continue
-            if isinstance(given, Conflict):
-                answer.set_exception(given)
-            else:
+            if isinstance(given, Accepted):
                 answer.set_result(given)
+            else:
+                answer.set_exception(given)

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import msgspec
 
 from duly.domain import checks
+from duly.domain.batches import checked_batch
 from duly.domain.deliveries import states
 from duly.domain.deliveries.lateness import checked_cursor
 from duly.domain.endpoints.endpoint import wanted_target
@@ -199,6 +200,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "target": wanted_target,
     **{name: _text(name) for name in ("tag", "key", "schedule", "reason")},
     "stream": checked_stream,
+    "batch": checked_batch,
     "text": _text("text", 1000),
     "since": lambda value: checks.checked_moment("since", value),
     "until": lambda value: checks.checked_moment("until", value),

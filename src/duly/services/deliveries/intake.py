@@ -11,22 +11,30 @@ from collections.abc import (
     Sequence,
 )
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from duly.domain import checks
+from duly.domain.batches import checked_batch
 from duly.domain.deliveries import payloads
 from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.deliveries.retry import encode_checked
+from duly.domain.deliveries.unique import checked_unique, made_unique
 from duly.domain.endpoints.endpoint import endpoint_name, no_endpoint
 from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.domain.endpoints.webhooks import encode_webhook, is_webhook
 from duly.domain.streams.policy import checked_own_stream, checked_policy
+from duly.domain.turns import checked_turn
 from duly.errors import DulyError, InvalidInput, NotFound
 from duly.ports import Chance, Clock, Store
 from duly.records.delivery import DEFAULT_PRIORITY
 from duly.records.retry_plan import RetryPlan
 from duly.records.stream import OnFailure
 from duly.records.target import EndpointTarget, HandlerTarget, Target, Webhook
+from duly.records.unique import OnDuplicate, Unique
+from duly.services.deliveries.limits import LimitKeys, no_key_limits
 
 BULK_CHUNK = 2000
 BULK_BYTES = 262_144
@@ -60,6 +68,7 @@ class Intake:
         self._check = check
         self._addresses = addresses
         self._payload_limit = payload_limit
+        self._limit_keys = LimitKeys(store, clock)
         self._elsewhere: set[str] = set()
         self._seen: dict[str, float] = {}
 
@@ -91,12 +100,20 @@ class Intake:
         retry: RetryPlan | None = None,
         stream: str | None = None,
         on_failure: OnFailure | str | None = None,
+        fair_key: str | None = None,
+        limit_key: str | None = None,
+        batch: str | None = None,
+        unique: Unique | str | None = None,
+        on_duplicate: OnDuplicate | str | None = None,
+        latest: float | timedelta | None = None,
     ) -> PreparedDelivery:
         """One delivery, checked field by field; a repetition with the same `id` is stored once."""
         if at is not None and after is not None:
             raise InvalidInput("at", "give either at or after, not both")
         name, address = self.addressed(target)
-        return PreparedDelivery(
+        keys = {"stream": stream, "batch": batch, "fair_key": fair_key, "limit_key": limit_key}
+        options = checked_unique(unique, key, on_duplicate, latest, **keys)
+        prepared = PreparedDelivery(
             self._chance.delivery_id() if id is None else checks.checked_id(id),
             name,
             payloads.payload_bytes(payload, self._payload_limit),
@@ -110,17 +127,26 @@ class Intake:
             self._addresses.sealed(address),
             None if stream is None else checked_own_stream(stream),
             None if on_failure is None else _policy(stream, on_failure),
-            id is not None,
+            batch=None if batch is None else checked_batch(batch),
+            turn=checked_turn(fair_key, limit_key, stream),
+            again=id is not None,
         )
+        return prepared if options is None else made_unique(prepared, options, self._clock.now())
 
-    async def chunks(self, items: Iterable[Item]) -> AsyncIterator[Sequence[PreparedDelivery]]:
-        """Many deliveries in chunks for one transaction.
+    async def chunks(
+        self, items: Iterable[Item], batch: str | None = None
+    ) -> AsyncIterator[Sequence[PreparedDelivery]]:
+        """Many deliveries in chunks for one transaction, as members of the batch if it is given.
 
         In that transaction the store also adds new targets: they cannot be added from here, since
         SQLite has one writer.
         """
-        async for chunk in self._chunked(items, self._item):
+        prepare = self._item
+        if batch is not None:
+            prepare = partial(self._item, batch=checked_batch(batch))
+        async for chunk in self._chunked(items, prepare):
             await self.check({each.target for each in chunk})
+            await self.check_limits(chunk)
             yield chunk
 
     async def each(
@@ -151,21 +177,20 @@ class Intake:
         self, chunk: list[PreparedDelivery | DulyError]
     ) -> list[PreparedDelivery | DulyError]:
         """The same, with an error instead of each delivery whose target does not exist."""
-        targets = {each.target for each in chunk if isinstance(each, PreparedDelivery)}
+        prepared = [each for each in chunk if isinstance(each, PreparedDelivery)]
         wrong: dict[str, DulyError] = {}
-        for target in targets:
+        for target in {each.target for each in prepared}:
             try:
                 await self.know([target])
             except InvalidInput as error:
                 wrong[target] = error
             except NotFound as error:
                 wrong[target] = InvalidInput("target", str(error))
-        if not wrong:
+        limited = {each.target for each in prepared if each.is_limited} - wrong.keys()
+        unlimited = await self._limit_keys.unlimited(limited)
+        if not wrong and not unlimited:
             return chunk
-        return [
-            wrong.get(each.target, each) if isinstance(each, PreparedDelivery) else each
-            for each in chunk
-        ]
+        return [_or_error(each, wrong, unlimited) for each in chunk]
 
     def _item_or_error(self, item: Item | DulyError) -> PreparedDelivery | DulyError:
         if isinstance(item, DulyError):
@@ -175,7 +200,7 @@ class Intake:
         except InvalidInput as error:
             return error
 
-    def _item(self, item: Item) -> PreparedDelivery:
+    def _item(self, item: Item, batch: str | None = None) -> PreparedDelivery:
         if isinstance(item, tuple) and len(item) == 2:
             target, payload = item
             name, address = self.addressed(target)
@@ -184,13 +209,15 @@ class Intake:
                 name,
                 payloads.payload_bytes(payload, self._payload_limit),
                 address=self._addresses.sealed(address),
+                batch=batch,
             )
         try:
-            return self.request(**item)
+            prepared = self.request(**item)
         except TypeError as error:
             raise InvalidInput(
                 "items", f"{error}; give (target, payload), or deliver's arguments as a mapping"
             ) from error
+        return prepared if batch is None else _member(prepared, batch)
 
     async def know_handlers(self) -> None:
         """Give every handler that is known here a number in the store."""
@@ -220,6 +247,10 @@ class Intake:
             await self._refuse(unknown[0], here)
         return missing
 
+    async def check_limits(self, requests: Iterable[PreparedDelivery]) -> None:
+        """InvalidInput if one has a limit key, but its target has no limits for each key."""
+        await self._limit_keys.check_limits({each.target for each in requests if each.is_limited})
+
     async def _check_endpoints(self, targets: Collection[str]) -> None:
         """NotFound if an endpoint does not exist; the result is cached for SURE_SECONDS."""
         now = self._clock.monotonic()
@@ -244,3 +275,22 @@ def _policy(stream: str | None, on_failure: object) -> OnFailure:
     if stream is None:
         raise InvalidInput("on_failure", "only a delivery in a stream has one; give a stream too")
     return checked_policy(on_failure)
+
+
+def _or_error(
+    item: PreparedDelivery | DulyError, wrong: Mapping[str, DulyError], unlimited: Collection[str]
+) -> PreparedDelivery | DulyError:
+    if isinstance(item, PreparedDelivery):
+        if item.target in wrong:
+            return wrong[item.target]
+        if item.is_limited and item.target in unlimited:
+            return no_key_limits(item.target)
+    return item
+
+
+def _member(prepared: PreparedDelivery, batch: str) -> PreparedDelivery:
+    if prepared.unique_key is not None:
+        raise InvalidInput("unique", "it does not go with batch; leave out one of them")
+    if prepared.batch not in (None, batch):
+        raise InvalidInput("batch", f"an item is for batch {prepared.batch}, and not for {batch}")
+    return msgspec.structs.replace(prepared, batch=batch)

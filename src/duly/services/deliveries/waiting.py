@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly.domain.deliveries.retry import attempts_allowed, decode
+from duly.domain.deliveries.unique import waits_for
 from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside, why_waiting
+from duly.domain.endpoints.limits import key_record, limit_record, why_key_limited, why_limited
 from duly.domain.streams.stream import plight, to_do
 from duly.errors import NotFound
 from duly.ports import Store
@@ -32,9 +34,12 @@ async def outlook(
     url = None if endpoint is None else shown_url(endpoint.details.url)
     waits = None
     if delivery.state is State.PENDING:
-        waits = await _turn(store, delivery)
+        turn = _turn if delivery.unique is None else _same_key
+        waits = await turn(store, delivery)
     if delivery.state is State.PENDING and waits is None:
         waits = await _circuit(store, delivery) if name is None else _why(problem, name, endpoint)
+    if delivery.state is State.PENDING and waits is None:
+        waits = await _limit(store, delivery)
     return {
         "endpoint": None if name is None else EndpointPlace(name, url),
         "waits": waits,
@@ -59,6 +64,14 @@ async def _turn(store: Store, delivery: Delivery) -> str | None:
     if stream.head == delivery.id and stream.paused_at is None:
         return None
     return f"stream {delivery.stream}, {plight(stream)}; {to_do(stream)}"
+
+
+async def _same_key(store: Store, delivery: Delivery) -> str | None:
+    """The running delivery with the same unique key, if it waits for that."""
+    if delivery.next_at is not None:
+        return None
+    running = await store.unique_keys.before(delivery.id)
+    return None if running is None else waits_for(running)
 
 
 def _why(problem: Problem, name: str, endpoint: StoredEndpoint | None) -> str | None:
@@ -86,6 +99,21 @@ async def _circuit(store: Store, delivery: Delivery) -> str | None:
                 f"delivery tries it at {_formatted(each.probe_at)}"
             )
     return None
+
+
+async def _limit(store: Store, delivery: Delivery) -> str | None:
+    """The limit of the target, if a due delivery waits for it."""
+    limits = await store.limits.get(delivery.target)
+    if limits is None or delivery.next_at is None:
+        return None
+    used, now = await store.limits.use([limits.target], 1)
+    if now is None or delivery.next_at > now:
+        return None
+    why = why_limited(limit_record(limits, used[limits.target], now))
+    if why is None and delivery.limit_key is not None and limits.key_limits is not None:
+        key, _ = await store.turns.use(limits.target, delivery.limit_key)
+        return why_key_limited(key_record(key, limits.key_limits, now), limits.key_limits)
+    return why
 
 
 def _formatted(moment: datetime) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from itertools import starmap
 
+from duly.domain.checks import EARLIEST
 from duly.domain.deliveries.delivery import Claimed, Lane
 from duly.domain.deliveries.identifiers import worker_of
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.errors import SettlementRefused
 from duly.failpoints import hit
 from duly.ports import ClaimableGroup, ClaimRequest, LateWork, LimitedBlock
+from duly.stores import unique_keys
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.steps import record_with
 from duly.stores.streams import queue
@@ -79,7 +82,7 @@ class Agenda:
             run=queue.LONGEST_RUN,
         )
         await hit("claim.after")
-        found = queue.in_runs(_claimed(rows), {ask.target for ask in asks})
+        found = queue.in_runs(claimed_of(rows), {ask.target for ask in asks})
         if len({ask.priority for ask in asks}) > 1:
             # Neither database guarantees the order of the rows that an update returns.
             found.sort(key=_urgency)
@@ -89,14 +92,19 @@ class Agenda:
         """Write the outcomes of held lanes; returns the lanes to which they applied.
 
         Completions and the rest are one statement each, so a crash between them loses the rest:
-        those lanes stay held and are reclaimed. A batch with steps, or with a delivery that may
-        leave its stream's queue, is one transaction.
+        those lanes stay held and are reclaimed. A batch with steps, with a unique key, or with a
+        delivery that may leave its stream's queue, is one transaction.
         """
         await hit("settle.before")
+        unusual = _unusual(settlements)
         try:
-            if any(
-                each.steps or (each.position is not None and not is_usual(each))
-                for each in settlements
+            if settlements and not unusual:
+                applied = await _complete(self._database, settlements)
+            elif any(
+                each.steps
+                or each.unique_key is not None
+                or (each.position is not None and not is_usual(each))
+                for each in unusual
             ):
                 async with self._database.together("settle") as session:
                     applied = await settle_together(session, settlements)
@@ -122,16 +130,31 @@ class Agenda:
 
     async def release(self, token: int) -> int:
         """Release, without an attempt, all lanes held under the token; returns how many."""
-        return len(await self._database.fetch("agenda.release", "claim", token=token))
+        async with self._database.together("claim") as session:
+            rows = await session.fetch("agenda.release", "claim", token=token)
+            await unique_keys.tidy_freed(session, [row[0] for row in rows])
+        return len(rows)
 
     async def held_by_dead(self, limit: int) -> list[Claimed]:
         """Deliveries held by dead workers, with the tokens under which they are held."""
-        return _claimed(await self._database.fetch("agenda.held_by_dead", "any", limit=limit))
+        return claimed_of(await self._database.fetch("agenda.held_by_dead", "any", limit=limit))
 
     async def limited_blocks(self, limit: int) -> list[LimitedBlock]:
         """Streams that a failed head blocks for a limited time, those that end first."""
         rows = await self._database.fetch("queue.limited", "any", served=self._served, limit=limit)
         return [LimitedBlock(*row) for row in rows]
+
+
+def _unusual(settlements: Sequence[Settlement]) -> list[Settlement]:
+    """Those that are more than the completion of an unordered delivery; mostly none."""
+    return [
+        each
+        for each in settlements
+        if each.verdict is not Verdict.COMPLETED
+        or each.position is not None
+        or each.unique_key is not None
+        or each.steps
+    ]
 
 
 async def settle_together(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
@@ -141,7 +164,19 @@ async def settle_together(session: Session, settlements: Sequence[Settlement]) -
 
 
 async def settle(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
-    """Settle in the given session, which may be a transaction."""
+    """Settle in the given session; it is a transaction if a delivery has a unique key."""
+    keys = {(each.target, each.unique_key) for each in settlements if each.unique_key is not None}
+    if not keys:
+        return await _settle_all(session, settlements)
+    locked = await unique_keys.try_lock(session, keys)
+    applied = await _settle_all(session, settlements)
+    await hit("settle.middle")
+    await unique_keys.tidy(session, locked)
+    await unique_keys.note_locked(session, keys - locked)
+    return applied
+
+
+async def _settle_all(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
     ordered = [each for each in settlements if each.position is not None]
     if not ordered:
         return await _settle_plain(session, settlements)
@@ -167,9 +202,9 @@ async def _settle_plain(session: Session, settlements: Sequence[Settlement]) -> 
 
 
 async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
-    answers = {"answer": [each.answer for each in settlements]}
-    answered = any(each.answer is not None for each in settlements)
-    ended = await queue.end(session, "agenda.complete", settlements, answers, answered=answered)
+    answers = [each.answer for each in settlements]
+    more = {"answer": answers}
+    ended = await queue.end(session, "agenda.complete", settlements, more, answered=any(answers))
     return {lane for lane, _ in ended}
 
 
@@ -204,14 +239,14 @@ def _urgency(claimed: Claimed) -> tuple[int, datetime]:
     return -(claimed.priority or 0), claimed.ready_at
 
 
-def _claimed(rows: Sequence[Row]) -> list[Claimed]:
-    claimed = []
-    for row in rows:
-        each = Claimed(*row)
+def claimed_of(rows: Sequence[Row]) -> list[Claimed]:
+    """Claimed deliveries from their rows."""
+    claimed = list(starmap(Claimed, rows))
+    for each in claimed:
         # Null means: the lane of an unordered delivery has the delivery's id and due time.
         if each.lane is None:
             each.lane = each.id
         if each.ready_at is None and each.position is None:
-            each.ready_at = each.due_at
-        claimed.append(each)
+            # A lane without a delivery is returned without any due time.
+            each.ready_at = each.due_at or EARLIEST
     return claimed

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
-
-import msgspec
 
 from duly.domain.dead_letters import refuse_given_up
 from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.deliveries.states import FINISHED
+from duly.domain.deliveries.unique import refuse_shut
 from duly.domain.endpoints.endpoint import endpoint_name
 from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.errors import Conflict, NotFound
-from duly.ports import BY_OPERATOR, Filter
+from duly.ports import Filter, Refusal, Retry
 from duly.records.attempt import HistoryEntry
 from duly.records.delivery import Accepted, Delivery, ExplainedDelivery, explained
 from duly.records.state import State
+from duly.stores import unique_keys
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.agenda import Agenda
+from duly.stores.deliveries.batch_members import refusals
+from duly.stores.deliveries.known import Known
 from duly.stores.deliveries.pages import counts, page
+from duly.stores.deliveries.requests import apart, columns_for, in_order, is_new, statement_for
+from duly.stores.deliveries.revived import retry_one
 from duly.stores.deliveries.rows import delivery_of, entry_of
 from duly.stores.deliveries.running import Running
 from duly.stores.deliveries.stuck import Service, service, why_blocking, why_held, why_left
@@ -59,69 +63,113 @@ class Deliveries:
         self._addresses = addresses
         self._running = running
 
-    async def accept(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Conflict]:
+    async def accept(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Refusal]:
         """Store each independently; safe to repeat with the same ids."""
-        return await self._accept(self._database, requests)
+        others, keyed = apart(requests)
+        stored: list[Accepted | Refusal] = []
+        if any(each.batch is not None for each in others):
+            async with self._database.together() as session:
+                stored = await self._accept(session, others)
+        elif others:
+            stored = await self._accept(self._database, others)
+        if not keyed:
+            return stored
+        async with self._database.together() as session:
+            stored_keyed = await self._accept_unique(session, keyed)
+        return in_order([each.unique_key for each in requests], stored, stored_keyed)
 
     async def accept_all(self, chunks: AsyncIterable[Sequence[PreparedDelivery]]) -> list[Accepted]:
         """Store all or, if one conflicts, none; safe to repeat with the same ids.
 
-        While the database writes one chunk, the next is prepared.
+        While the database writes one chunk, the next is prepared. Those with a unique key are
+        stored at the end: all their keys are locked in one order, so that two callers never wait
+        for each other.
         """
-        accepted: list[Accepted] = []
-        writing: asyncio.Task[list[Accepted | Conflict]] | None = None
+        accepted: list[Accepted | Refusal] = []
+        keys: list[str | None] = []
+        keyed: list[PreparedDelivery] = []
         async with self._database.together("batch") as session:
+            writing: asyncio.Task[list[Accepted | Refusal]] | None = None
             try:
                 async for chunk in chunks:
                     if writing is not None:
                         accepted.extend(_all_or_none(await writing))
-                    is_new = all(each.is_new for each in chunk)
-                    accept = self._accept_new if is_new else self._accept
-                    writing = asyncio.create_task(accept(session, chunk))
+                    others, more = apart(chunk)
+                    keys.extend(each.unique_key for each in chunk)
+                    keyed.extend(more)
+                    writing = asyncio.create_task(self._accept_chunk(session, others))
                     await asyncio.wait([writing], timeout=0)
                 if writing is not None:
                     accepted.extend(_all_or_none(await writing))
             finally:
                 if writing is not None:
                     await asyncio.wait([writing])
-        return accepted
+            stored = await self._accept_unique(session, keyed) if keyed else []
+            return _all_or_none(in_order(keys, accepted, stored))
+
+    async def _accept_chunk(
+        self, session: Session, requests: Sequence[PreparedDelivery]
+    ) -> list[Accepted | Refusal]:
+        if not requests:
+            return []
+        return await (self._accept_new if is_new(requests) else self._accept)(session, requests)
 
     async def accept_within(self, session: Session, request: PreparedDelivery) -> Accepted:
         """Store one in the caller's transaction, which a Conflict leaves unchanged."""
-        (accepted,) = _all_or_none(await self._accept(session, [request]))
+        accept = self._accept if request.unique_key is None else self._accept_unique
+        (accepted,) = _all_or_none(await accept(session, [request]))
         return accepted
+
+    async def _accept_unique(
+        self, session: Session, requests: Sequence[PreparedDelivery]
+    ) -> list[Accepted | Refusal]:
+        names = {each.target for each in requests}
+        numbers = await self._targets.numbers_within(session, names)
+        return [*await unique_keys.accept(session, self._namespace, requests, numbers)]
 
     async def _accept(
         self, session: Session, requests: Sequence[PreparedDelivery]
-    ) -> list[Accepted | Conflict]:
+    ) -> list[Accepted | Refusal]:
         names = {each.target for each in requests}
         numbers = await self._targets.numbers_within(session, names)
-        columns = _columns(requests, numbers)
-        statement = "ledger.accept"
-        if any(each.stream is not None for each in requests):
-            statement = "streams.accept"
-            columns["stream"] = [each.stream for each in requests]
-            columns["on_failure"] = [each.on_failure for each in requests]
-        stored, accepted_at = await self._store(session, statement, columns)
-        if stored == len(requests):
-            return [_new(each, accepted_at) for each in requests]
+        refused = await refusals(session, self._namespace, requests)
+        wanted = [each for each in requests if each.batch not in refused] if refused else requests
+        if wanted:
+            statement, columns = statement_for(wanted, numbers)
+            stored, accepted_at = await self._store(session, statement, columns)
+            if stored == len(requests):
+                return [_new(each, accepted_at) for each in requests]
         existing = Known(await self._existing(session, requests), self._addresses)
-        return [existing.answer_to(each, numbers[each.target]) for each in requests]
+        return [
+            existing.answer_to(each, numbers[each.target], refused.get(each.batch))
+            for each in requests
+        ]
 
     async def _accept_new(
         self, session: Session, requests: Sequence[PreparedDelivery]
-    ) -> list[Accepted | Conflict]:
+    ) -> list[Accepted | Refusal]:
         names = {each.target for each in requests}
         numbers = await self._targets.numbers_within(session, names)
-        columns = _columns(requests, numbers)
+        columns = columns_for(requests, numbers)
         del columns["key"]
-        _, accepted_at = await self._store(session, "ledger.accept_new", columns)
+        statement = "ledger.accept_new"
+        if (batch := requests[0].batch) is not None:
+            for refusal in (await refusals(session, self._namespace, requests)).values():
+                raise refusal
+            statement = "batches.accept_new"
+        _, accepted_at = await self._store(session, statement, columns, in_batch=batch)
         return [_new(each, accepted_at) for each in requests]
 
     async def _store(
-        self, session: Session, statement: str, columns: dict[str, Sequence[Any]]
+        self,
+        session: Session,
+        statement: str,
+        columns: dict[str, Sequence[Any]],
+        **parameters: Any,
     ) -> Row:
-        rows = await session.fetch_batch(statement, columns=columns, namespace=self._namespace)
+        rows = await session.fetch_batch(
+            statement, columns=columns, namespace=self._namespace, **parameters
+        )
         return rows[0]
 
     async def _existing(
@@ -185,11 +233,11 @@ class Deliveries:
         """Make a dead letter pending again, or a waiting delivery due now; else Conflict."""
         rule = "only a dead or waiting delivery can be retried"
         audit = self._audit(actor, "delivery.retried", id)
-        where = {"namespace": self._namespace}
-        how = {"reset": True, "spread": 0.0, **BY_OPERATOR.parameters}
         async with self._database.together() as session:
-            await session.fetch("dead_letters.wait", id=id, in_stream=False, **where)
-            moved = bool(await session.fetch("dead_letters.retry", ids=[id], **how, **where))
+            await session.fetch(
+                "dead_letters.wait", id=id, in_stream=False, namespace=self._namespace
+            )
+            moved = await retry_one(session, self._namespace, id, Retry(reset=True))
             if moved and audit is not None:
                 await audit(session)
         if moved:
@@ -216,6 +264,7 @@ class Deliveries:
             moved, delivery = await in_stream(id, audit), await self.get(id)
         if not moved:
             refuse_given_up(delivery, "cancelled" if verb == "cancel" else "retried")
+            refuse_shut(delivery)
             raise Conflict(f"delivery {id} is {delivery.state}; {rule}")
         return delivery
 
@@ -240,7 +289,7 @@ class Deliveries:
             rows = await self._database.fetch_named(
                 "ledger.late",
                 priority=group.priority,
-                target=group.target,
+                target=-group.target if group.turns else group.target,
                 grace=grace.total_seconds(),
                 limit=limit,
             )
@@ -274,31 +323,9 @@ class Deliveries:
         return service(self._namespace, await self._workers.all(), endpoints)
 
 
-def _columns(
-    requests: Sequence[PreparedDelivery], numbers: Mapping[str, int]
-) -> dict[str, Sequence[Any]]:
-    return {
-        "id": [each.id for each in requests],
-        "target": [numbers[each.target] for each in requests],
-        "priority": [each.priority for each in requests],
-        "key": [each.key for each in requests],
-        "address": [each.address for each in requests],
-        "due_at": [each.due_at for each in requests],
-        "after": [each.after for each in requests],
-        "expires_at": [each.expires_at for each in requests],
-        "tags": [_tags(each.tags) for each in requests],
-        "retry": [each.retry for each in requests],
-        "payload": [each.payload for each in requests],
-    }
-
-
-def _tags(tags: tuple[str, ...]) -> str | None:
-    return msgspec.json.encode(tags).decode() if tags else None
-
-
-def _all_or_none(answers: list[Accepted | Conflict]) -> list[Accepted]:
+def _all_or_none(answers: list[Accepted | Refusal]) -> list[Accepted]:
     for answer in answers:
-        if isinstance(answer, Conflict):
+        if not isinstance(answer, Accepted):
             raise answer
     return answers  # type: ignore[return-value]
 
@@ -310,37 +337,3 @@ def _new(request: PreparedDelivery, accepted_at: datetime) -> Accepted:
         if request.after:
             due_at += timedelta(seconds=request.after)
     return Accepted(id=request.id, due_at=due_at)
-
-
-class Known:
-    """Existing deliveries, found by their id or key."""
-
-    def __init__(self, rows: Sequence[Sequence[Any]], addresses: SealedAddresses) -> None:
-        self._addresses = addresses
-        # Dictionaries, since comparing thousands of requests with each other takes a second.
-        self._by_id = {row[0]: row for row in rows}
-        self._by_key = {row[-3]: row for row in rows if row[-3] is not None}
-
-    def answer_to(self, request: PreparedDelivery, target: int) -> Accepted | Conflict:
-        """Accepted if the request is the same as an existing one, Conflict if it differs."""
-        found = self._by_id.get(request.id) or self._by_key.get(request.key)
-        if found is None:
-            raise AssertionError(f"{request.id} was neither stored nor known")
-        id, *stored, address, _key, due_at, state = found
-        if stored == [target, request.payload] and self._is_same(address, request.address):
-            known = id != request.id
-            return Accepted(id=id, state=State(state), due_at=due_at, known=known)
-        return key_taken(request.key, id)
-
-    def _is_same(self, stored: str | None, given: str | None) -> bool:
-        # The same address has another text if it was sealed with another key.
-        readable = self._addresses.readable
-        return stored == given or readable(stored) == readable(given)
-
-
-def key_taken(key: str | None, id: str) -> Conflict:
-    """The error for a key that belongs to another delivery."""
-    return Conflict(
-        f"key {key!r} already belongs to delivery {id}, which has another target or payload; "
-        "use another key"
-    )

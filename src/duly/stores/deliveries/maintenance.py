@@ -8,6 +8,7 @@ from datetime import timedelta
 from duly.domain.monitoring.rollups import KEPT_FOR
 from duly.ports import Swept
 from duly.stores.database import Database, Row
+from duly.stores.unique_keys import UniqueKeys, tidy_freed
 
 BEGINNING = "00000000-0000-0000-0000-000000000000"
 LOWEST = -(2**63)
@@ -46,6 +47,7 @@ class Maintenance:
         for row in await self._database.fetch_named("ledger.namespaces", served=self._served):
             await self._prune_streams(row["namespace"], completed_for, batch)
         await self._prune_former(batch)
+        await self._prune_limit_keys(batch)
 
     async def _prune_streams(self, namespace: str, idle_for: timedelta, batch: int) -> None:
         after: str | None = ""
@@ -63,6 +65,10 @@ class Maintenance:
                     completed_for=idle_for.total_seconds(),
                 )
             after = until if size == batch else None
+
+    async def _prune_limit_keys(self, batch: int) -> None:
+        while len(await self._database.fetch("turns.prune", limit=batch)) == batch:
+            pass
 
     async def _prune_former(self, batch: int) -> None:
         after: int | None = LOWEST
@@ -109,6 +115,7 @@ class Maintenance:
                 "maintenance.forget", "any", namespace=namespace, after=after, until=until
             )
         if not more:
+            await self._database.fetch("unique.forget", namespace=namespace)
             await self._database.fetch("maintenance.forget_names", "any", namespace=namespace)
         return until if more else None
 
@@ -148,6 +155,9 @@ class Maintenance:
         orphans = await self._database.fetch(
             "maintenance.free_orphans", "any", after=after, until=until
         )
+        if orphans:
+            async with self._database.together() as session:
+                await tidy_freed(session, [row[0] for row in orphans])
         missing = await self._database.fetch(
             "maintenance.lay_missing", "any", after=after, until=until
         )
@@ -158,6 +168,8 @@ class Maintenance:
             "maintenance.lay_lines", "any", after=after, until=until
         )
         skipped = await self._database.fetch("maintenance.recall", "any", after=after, until=until)
+        if not more:
+            await UniqueKeys(self._database).sweep(batch)
         swept = Swept(
             len(missing) + len(without_lane) + len(skipped), len(orphans), len(without_delivery)
         )

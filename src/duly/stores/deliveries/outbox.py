@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.batches import batch_closed, no_batch, not_member
 from duly.domain.checks import unknown_handler
 from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.endpoints.endpoint import endpoint_name, no_endpoint
@@ -17,7 +18,8 @@ from duly.ports import Transaction
 from duly.records.delivery import Accepted
 from duly.records.state import State
 from duly.stores.deliveries.caller_connections import CallerConnection, caller_of
-from duly.stores.deliveries.ledger import Deliveries, key_taken
+from duly.stores.deliveries.known import key_taken
+from duly.stores.deliveries.ledger import Deliveries
 from duly.stores.deliveries.transactions import own
 from duly.stores.postgres.database import Postgres
 from duly.stores.sqlite.database import Sqlite
@@ -113,5 +115,10 @@ def _accepted(answer: Any, request: PreparedDelivery) -> Accepted:
 def _refusal(answer: Answer, request: PreparedDelivery) -> DulyError:
     if answer.refused == "key":
         return key_taken(request.key, answer.id)
+    if answer.refused == "not_member":
+        return not_member(request.key, answer.id, request.batch or "")
+    if answer.refused in ("closed_batch", "unknown_batch"):
+        batch = request.batch or ""
+        return batch_closed(batch) if answer.refused == "closed_batch" else no_batch(batch)
     name = endpoint_name(request.target)
     return unknown_handler(request.target, answer.known) if name is None else no_endpoint(name)

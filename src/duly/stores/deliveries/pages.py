@@ -1,5 +1,5 @@
-"""Lists of deliveries: by id, of a stream by position, of a schedule by occurrence, by lateness,
-and those being processed by the lanes that are held.
+"""Lists of deliveries: by id, of a stream by position, of a schedule by occurrence, of a batch, by
+lateness, and those being processed by the lanes that are held.
 
 Filters without an index search a limited number of rows for each page, so that the cost of a page
 does not depend on the size of the ledger.
@@ -34,8 +34,8 @@ NEAR = 4
 """How many rows are searched first, for each one that is wanted."""
 SKEW = timedelta(days=1)
 """The greatest difference between the clock that made an id and the store's clock."""
-Shelf = Literal["page", "line", "occurrences", "under_way"]
-FIRST: dict[Shelf, Any] = {"page": BEGINNING, "line": 0, "occurrences": ""}
+Shelf = Literal["page", "line", "occurrences", "members", "under_way"]
+FIRST: dict[Shelf, Any] = {"page": BEGINNING, "line": 0, "occurrences": "", "members": BEGINNING}
 """The lowest value of each order; `under_way` has none, as it is always short."""
 
 
@@ -43,30 +43,36 @@ async def page(
     database: Database, namespace: str, filter: Filter
 ) -> tuple[list[Delivery], str | None]:
     """A page, and the id or cursor to continue from, None at the end."""
-    if filter.sort is not None and filter.key is None:
-        return await _by_lateness(database, namespace, filter)
     if filter.sort is not None:
-        # At most one has the key, so there is no order, and no page before.
-        filter = msgspec.structs.replace(filter, sort=None, before=None)
-    parameters = msgspec.structs.asdict(filter) | {"namespace": namespace, "before": _start(filter)}
+        return await _by_lateness(database, namespace, filter)
+    parameters = _parameters(namespace, filter) | {"before": _start(filter)}
     if filter.key is not None:
         rows = await database.fetch_named("pages.by_key", **parameters)
         found = [delivery_of(row, payload=filter.payloads) for row in rows]
-        return [each for each in found if each.id >= (_first(filter) or BEGINNING)], None
+        following = found[-1].id if len(found) == filter.limit else None
+        return [each for each in found if each.id >= (_first(filter) or BEGINNING)], following
     if _shelf(filter) == "occurrences":
         return await _of_schedule(database, filter, parameters)
     return await _search(database, filter, parameters)
+
+
+def _parameters(namespace: str, filter: Filter) -> dict[str, Any]:
+    # SQLite has another use for a parameter named `batch`.
+    return msgspec.structs.asdict(filter) | {"namespace": namespace, "in_batch": filter.batch}
 
 
 async def _by_lateness(
     database: Database, namespace: str, filter: Filter
 ) -> tuple[list[Delivery], str | None]:
     """A page of all that match, most late first."""
-    within = msgspec.structs.replace(filter, before=None, stream=None, schedule=None, state=None)
+    within = msgspec.structs.replace(
+        filter, before=None, stream=None, schedule=None, batch=None, state=None
+    )
     ceiling, floor = _start(within), _first(filter) or BEGINNING
     most = MOST_COMPARED if filter.late_over is None else MOST_COMPARED_LATE
-    await _check_comparable(database, ceiling, floor, most)
-    parameters = msgspec.structs.asdict(filter) | {"namespace": namespace}
+    if filter.key is None:
+        await _check_comparable(database, ceiling, floor, most)
+    parameters = _parameters(namespace, filter)
     parameters |= {"ceiling": ceiling, "floor": floor, "late_below": None}
     if filter.before is None:
         as_of = (await database.fetch_named("pages.now"))[0]["now_at"]
@@ -79,7 +85,8 @@ async def _by_lateness(
         if not rows or rows[0]["late"] is None:
             return [], None
         parameters["late_below"] = rows[0]["late"]
-    rows = await database.fetch_named("pages.lateness", **parameters)
+    statement = "pages.lateness" if filter.key is None else "pages.lateness_by_key"
+    rows = await database.fetch_named(statement, **parameters)
     found = [delivery_of(row, payload=filter.payloads) for row in rows]
     is_full = len(found) == filter.limit
     return found, str(LatenessCursor(as_of, found[-1].id)) if is_full else None
@@ -100,13 +107,16 @@ async def counts(
 ) -> tuple[dict[State, int], bool]:
     """How many match by state, among the newest rows; and whether older rows were left out."""
     if filter.key is not None:
-        found, _ = await page(database, namespace, filter)
-        return dict(Counter(each.state for each in found)), False
+        filter = msgspec.structs.replace(filter, limit=MOST, payloads=False)
+        found, following = await page(database, namespace, filter)
+        return dict(Counter(each.state for each in found)), following is not None
     # Also those of a stream or schedule are counted in the order of their ids.
-    start = _start(msgspec.structs.replace(filter, stream=None, schedule=None))
-    parameters = msgspec.structs.asdict(filter) | {"namespace": namespace, "before": start}
-    stop, floor = await _floor(database, "page", filter, parameters, MOST)
-    rows = await database.fetch_named("pages.counts", **parameters, floor=floor)
+    start = _start(msgspec.structs.replace(filter, stream=None, schedule=None, batch=None))
+    parameters = _parameters(namespace, filter) | {"before": start}
+    shelf: Shelf = "page" if filter.batch is None else "members"
+    stop, floor = await _floor(database, shelf, filter, parameters, MOST)
+    statement = "pages.counts" if filter.batch is None else "pages.member_counts"
+    rows = await database.fetch_named(statement, **parameters, floor=floor)
     return {State(row["state"]): row["count"] for row in rows}, stop is not None
 
 
@@ -186,6 +196,8 @@ def _shelf(filter: Filter) -> Shelf:
         return "line"
     if filter.schedule is not None:
         return "occurrences"
+    if filter.batch is not None:
+        return "members"
     return "under_way" if filter.state is State.PROCESSING else "page"
 
 

@@ -12,11 +12,13 @@ from duly.domain.deliveries.identifiers import worker_of
 from duly.domain.deliveries.results import answer_and_result
 from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules.schedule import decode_occasion
+from duly.domain.turns import keys_of
 from duly.records.attempt import HistoryEntry
 from duly.records.delivery import Delivery, late_by
 from duly.records.recovery import Disposition
 from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
+from duly.records.unique import Unique
 from duly.safe_text import shown_url
 
 
@@ -27,19 +29,24 @@ def delivery_of(found: Mapping[str, Any], *, payload: bool = True) -> Delivery:
     occasion, address = row.pop("occasion"), row.pop("address")
     content = row.pop("payload")
     row.pop("schedule")
+    fair_key, limit_key = keys_of(row.pop("turn"))
     due_at, started_at = row["due_at"], row["started_at"]
     return Delivery(
         **row
         | {
             "id": str(row["id"]),
+            "batch": row["batch"] and str(row["batch"]),
             "state": State(row["state"]),
             "disposition": row["disposition"] and Disposition(row["disposition"]),
             "tags": msgspec.json.decode(tags) if tags else [],
             "late_seconds": started_at and late_by(due_at, started_at).total_seconds(),
             "worker": None if token is None else worker_of(token),
             "crashes": row["crashes"] or 0,
+            "unique": row["unique"] and Unique(row["unique"]),
             "payload_json": msgspec.Raw(content) if payload else msgspec.UNSET,
             "retry": _plan(row["retry"]),
+            "fair_key": fair_key,
+            "limit_key": limit_key,
             "url": None if address is None else shown_url(decode_webhook(address).url),
         }
         | _occasion(occasion)
@@ -76,6 +83,8 @@ BEFORE = {
     "held": State.DEAD,
     "given_up": State.DEAD,
     "hold_released": State.DEAD,
+    "superseded": State.PENDING,
+    "replaced": State.PENDING,
 }
 AFTER = {
     "completed": State.COMPLETED,
@@ -85,6 +94,7 @@ AFTER = {
     "discarded": State.CANCELLED,
     "expired": State.CANCELLED,
     "skipped": State.CANCELLED,
+    "superseded": State.CANCELLED,
     "held": State.DEAD,
     "given_up": State.DEAD,
     "hold_released": State.DEAD,

@@ -21,6 +21,7 @@ from duly.records.target import PREFIX
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Session
 from duly.stores.endpoints.gates import gate_of
+from duly.stores.endpoints.limits import key_columns, per_key_of
 from duly.stores.endpoints.targets import Targets
 from duly.stores.streams.members import Members
 
@@ -187,7 +188,9 @@ async def _write_gate(session: Session, target: int, gate: Gate) -> None:
 
 def _columns(endpoint: StoredEndpoint) -> dict[str, Any]:
     details = msgspec.structs.asdict(endpoint.details)
+    del details["limits"]
     return details | {
+        **key_columns(endpoint.details.limits),
         "headers": msgspec.json.encode(endpoint.details.headers).decode(),
         "secrets": msgspec.json.encode(endpoint.secrets).decode(),
         "state": endpoint.state.value,
@@ -202,8 +205,9 @@ _secrets = msgspec.json.Decoder(tuple[Sealed, ...])
 def endpoint_of(found: Mapping[str, Any]) -> StoredEndpoint:
     """An endpoint from its row, with its gate."""
     row = dict(found)
-    details = {name: row[name] for name in Details.__struct_fields__}
+    details = {name: row[name] for name in Details.__struct_fields__ if name in row}
     details["headers"] = msgspec.json.decode(row["headers"])
+    details["limits"] = per_key_of(row)
     return StoredEndpoint(
         name=row["name"],
         target=row["target"],

@@ -10,9 +10,9 @@ from duly.domain.monitoring.outages import Delays, Stop, Work
 from duly.domain.time.offsets import EPOCH
 from duly.stores.database import Database
 from duly.stores.deliveries.maintenance import BEGINNING, END
+from duly.stores.moments import MICROSECOND, microseconds
 
 SLICE = 10_000
-MICROSECOND = timedelta(microseconds=1)
 Parameters = dict[str, Any]
 
 
@@ -50,8 +50,8 @@ class Outages:
         ended = [each.ended_at or seen_at for each in stops]
         wanted: Parameters = {
             "seen_at": seen_at,
-            "ended": [_microseconds(each) for each in ended],
-            "last": [_microseconds(each.busy_until or seen_at) for each in stops],
+            "ended": [microseconds(each) for each in ended],
+            "last": [microseconds(each.busy_until or seen_at) for each in stops],
             "earliest_at": min(ended),
             "latest_at": max(ended),
         }
@@ -76,7 +76,3 @@ class Outages:
         return await self._database.fetch_named(
             f"outages.{name}", namespace=self._namespace, **parameters
         )
-
-
-def _microseconds(moment: datetime) -> int:
-    return (moment - EPOCH) // MICROSECOND

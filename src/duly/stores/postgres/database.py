@@ -18,6 +18,7 @@ import asyncpg
 from duly.errors import BadSetting, StoreUnavailable
 from duly.stores.database import Channel, NamedRow, Row, Session
 from duly.stores.event_loop import HomeLoop
+from duly.stores.moments import all_microseconds, microseconds
 from duly.stores.postgres.address import PostgresAddress
 from duly.stores.postgres.connections import (
     BASE,
@@ -144,12 +145,12 @@ def array_text(values: Sequence[Any]) -> str:
     if None in values:
         return "{" + ",".join("null" if each is None else _text(each) for each in values) + "}"
     if values and isinstance(values[0], datetime):
-        values = [round(each.timestamp() * 1_000_000) for each in values]
+        values = all_microseconds(values)
     return "{" + ",".join(map(str, values)) + "}"
 
 
 def _text(value: Any) -> str:
-    return str(round(value.timestamp() * 1_000_000) if isinstance(value, datetime) else value)
+    return str(microseconds(value) if isinstance(value, datetime) else value)
 
 
 def handler_setup(worker: int, *, local: bool = False) -> Setup:

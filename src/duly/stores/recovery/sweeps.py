@@ -13,8 +13,10 @@ from itertools import groupby
 from typing import TypeVar
 
 from duly.failpoints import hit
-from duly.ports import Cause
+from duly.ports import Cause, Retry
+from duly.stores import unique_keys
 from duly.stores.database import Database, Row, Session
+from duly.stores.deliveries.revived import retry_some
 from duly.stores.streams.members import Members
 
 Item = TypeVar("Item")
@@ -60,19 +62,17 @@ class Sweeps:
         cause: Cause,
         generation: str | None = None,
     ) -> int:
-        """Retry dead letters outside of streams or of one, given with their new revivals."""
+        """Retry dead letters outside of streams or of one, given with their new revivals.
+
+        One whose unique key another delivery has that waits ends instead.
+        """
         ids = list(counts)
         if stream is not None:
             await self.members.bring_back(session, ids, True, cause)
         elif ids:
-            await session.fetch(
-                "dead_letters.retry",
-                ids=ids,
-                namespace=self._namespace,
-                reset=True,
-                spread=0.0,
-                **cause.parameters,
-            )
+            how = Retry(reset=True)
+            _, taken = await retry_some(session, self._namespace, ids, how, cause)
+            await unique_keys.supersede(session, taken.items())
         if ids:
             await session.fetch_batch(
                 "recovery.revived",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import apsw
 import msgspec
 
+from duly.domain.time.offsets import EPOCH
 from duly.stores.database import Channel, Row
+from duly.stores.moments import MICROSECOND, all_microseconds, microseconds
 from duly.stores.sqlite.writer import Work
 from duly.stores.statements import Statement, statements
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SqliteSession(ABC):
@@ -123,7 +123,7 @@ class Shape(msgspec.Struct, frozen=True):
         changed = list(row)
         for index in self.moments:
             if changed[index] is not None:
-                changed[index] = EPOCH + timedelta(microseconds=changed[index])
+                changed[index] = EPOCH + changed[index] * MICROSECOND
         for index in self.texts:
             if changed[index] is not None:
                 changed[index] = changed[index].encode()
@@ -158,11 +158,6 @@ def _named(
     return rows
 
 
-def microseconds(moment: datetime) -> int:
-    """A time as it is stored in SQLite."""
-    return round(moment.timestamp() * 1_000_000)
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return microseconds(value)
@@ -180,6 +175,8 @@ def _json(columns: Sequence[Sequence[Any]]) -> str:
 
 
 def _column(name: str, values: Sequence[Any]) -> Sequence[Any]:
-    if name.endswith("_at"):
+    if not name.endswith("_at"):
+        return values
+    if None in values:
         return [None if value is None else microseconds(value) for value in values]
-    return values
+    return all_microseconds(values)

@@ -34,16 +34,17 @@ def in_runs(claimed: Sequence[Claimed], asked: Collection[int]) -> list[Claimed]
     such a delivery, it was added to an empty lane that still shows the values of its previous head:
     nothing runs, and the lane is corrected.
     """
+    unordered = [each for each in claimed if each.position is None]
+    if len(unordered) == len(claimed):
+        return unordered
     heads: dict[Lane, Claimed] = {}
     found: list[Claimed] = []
     ended: set[Lane] = set()
-    for each in (
-        sorted(claimed, key=_position) if any(_has_position(each) for each in claimed) else claimed
-    ):
+    for each in sorted(claimed, key=_position):
         head = heads.get(each.lane)
-        if not _has_position(each) or head is None:
-            if _has_position(each) and each.id is not None and _is_misplaced(each, asked):
-                each.id, each.position = None, each.position - 1  # type: ignore[assignment,operator]
+        if each.position is None or head is None:
+            if each.position is not None and each.id is not None and _is_misplaced(each, asked):
+                each.id, each.position = None, each.position - 1  # type: ignore[assignment]
                 ended.add(each.lane)
             if each.ready_at is None:
                 # A lane without a delivery is returned without its due time.
@@ -55,10 +56,6 @@ def in_runs(claimed: Sequence[Claimed], asked: Collection[int]) -> list[Claimed]
         elif each.lane not in ended:
             head.followers = [*(head.followers or ()), each]
     return found
-
-
-def _has_position(claimed: Claimed) -> bool:
-    return claimed.position is not None
 
 
 def _is_misplaced(head: Claimed, asked: Collection[int]) -> bool:

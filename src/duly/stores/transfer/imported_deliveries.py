@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -12,23 +12,26 @@ import msgspec
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.crashes import CrashRule
 from duly.domain.deliveries.delivery import ALONE, Lane
+from duly.domain.deliveries.unique import Member
 from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.domain.endpoints.webhooks import decode_webhook, encode_webhook
 from duly.domain.schedules.schedule import encode_occasion
 from duly.domain.streams.stream import NEVER, Halt
 from duly.domain.transfer.entries import DeliveryEntry, content
 from duly.domain.transfer.import_checks import places
+from duly.domain.turns import checked_turn
 from duly.errors import Conflict
 from duly.ports import ImportResult
+from duly.stores import unique_keys
 from duly.stores.database import Session
-from duly.stores.deliveries.ledger import key_taken
+from duly.stores.deliveries.known import key_taken
 from duly.stores.deliveries.steps import text_of
 
 SUSPECTS = CrashRule()
 PLAIN = (
     *("id", "state", "priority", "attempt", "key", "stream", "occurrence", "due_at", "accepted_at"),
     *("expires_at", "started_at", "finished_at", "dead_at", "reason", "error", "fingerprint"),
-    *("disposition", "revivals", "generation"),
+    *("disposition", "revivals", "generation", "unique_key", "replaced", "replaced_at"),
 )
 """Columns copied unchanged from the export."""
 
@@ -182,6 +185,7 @@ async def write(
     if len(stored) != len(entries):
         raise Conflict("another process wrote the same rows; import again to continue")
     await _create_lanes(session, entries)
+    await unique_keys.admit(session, _keyed(entries, targets))
     if tails:
         counters = [{"lane": tails[name].lane, "counter": reached[name]} for name in sorted(tails)]
         await session.fetch_batch("transfer.reach", columns=_columns(counters))
@@ -230,6 +234,7 @@ def _row(
         "retry": None if entry.retry is None else retry.encode(entry.retry),
         "payload": content(entry),
         "on_failure": None if entry.on_failure is None else entry.on_failure.value,
+        "turn": checked_turn(entry.fair_key, entry.limit_key, entry.stream),
     }
 
 
@@ -249,6 +254,16 @@ async def _create_lanes(session: Session, entries: Sequence[DeliveryEntry]) -> N
     ]
     if rows:
         await session.fetch_batch("transfer.lay", columns=_columns(rows))
+
+
+def _keyed(
+    entries: Sequence[DeliveryEntry], targets: Mapping[str, int]
+) -> Iterator[tuple[tuple[int, str], Member]]:
+    """The deliveries that wait with a unique key."""
+    for each in entries:
+        if each.unique_key is not None and each.state == "pending":
+            written_at = each.replaced_at or each.accepted_at
+            yield (targets[each.target], each.unique_key), Member(each.id, "free", written_at)
 
 
 def _lane_values(entry: DeliveryEntry) -> dict[str, Any]:

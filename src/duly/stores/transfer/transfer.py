@@ -28,6 +28,7 @@ from duly.domain.transfer.entries import (
     payload_fields,
     schedule_entry,
 )
+from duly.domain.turns import keys_of
 from duly.errors import Conflict
 from duly.failpoints import hit
 from duly.ports import ExportSnapshot, ImportResult
@@ -215,11 +216,14 @@ def _facts(row: NamedRow, addresses: SealedAddresses) -> dict[str, Any]:
     facts = dict(row)
     address, occasion = addresses.readable(facts.pop("address")), facts.pop("occasion")
     content, blocks = payload_fields(bytes(facts.pop("payload"))), facts.pop("blocked_at")
+    fair_key, limit_key = keys_of(facts.pop("turn"))
     return (
         facts
         | content
         | {
             "blocks": blocks,
+            "fair_key": fair_key,
+            "limit_key": limit_key,
             "webhook": None if address is None else decode_webhook(address),
             "occasion": None if occasion is None else decode_occasion(occasion),
             "tags": tuple(msgspec.json.decode(row["tags"])) if row["tags"] else (),

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.routing import BaseRoute, Match, Mount
 
 from duly.app import App
-from duly.surfaces.http import recovery, streams, workers
+from duly.surfaces.http import batches, limits, recovery, streams, workers
 from duly.surfaces.http.access import audit, keys, session
 from duly.surfaces.http.access.auth import Authenticator, Authorize
 from duly.surfaces.http.access.cors import Cors
@@ -35,8 +35,8 @@ from duly.surfaces.mcp.extra import require_extra
 BESIDE_PAYLOAD = 65_536
 """Bytes that a body may have besides a payload."""
 RESOURCES = (
-    *(deliveries, bulk, schedules, orphans, calendars, endpoints, streams, dead_letters),
-    *(recovery, workers, stats, events, keys, audit, session),
+    *(deliveries, bulk, schedules, orphans, calendars, endpoints, limits, streams, batches),
+    *(dead_letters, recovery, workers, stats, events, keys, audit, session),
 )
 API = below("/v1", [route for each in RESOURCES for route in each.ROUTES], is_strict=True)
 """The routes of /v1."""

@@ -25,6 +25,7 @@ class Deadlines:
         self._passed: dict[Execution, int] = {}
         """Attempts past their deadline, with how often each was cancelled."""
         self._timer: asyncio.TimerHandle | None = None
+        self._now: Callable[[], float]
 
     def reset(self) -> None:
         """Forget abandoned attempts and the event loop in which they ran.
@@ -38,10 +39,15 @@ class Deadlines:
 
     def add(self, execution: Execution) -> None:
         """Start the attempt's timeout."""
-        loop = asyncio.get_running_loop()
-        self._ends[execution] = loop.time() + self._seconds
         if self._timer is None:
-            self._timer = loop.call_later(self._seconds, self._cancel_overdue)
+            self._start()
+        self._ends[execution] = self._now() + self._seconds
+
+    def _start(self) -> None:
+        # Asked once, and not for each attempt: as long as there is a timer, it is the same loop.
+        loop = asyncio.get_running_loop()
+        self._now = loop.time
+        self._timer = loop.call_later(self._seconds, self._cancel_overdue)
 
     def remove(self, execution: Execution) -> bool:
         """Stop the timeout of a finished attempt; returns whether the deadline had passed."""

@@ -66,8 +66,8 @@ class HandledDelivery(Generic[Payload]):
 
     @property
     def key(self) -> str | None:
-        """The delivery's deduplication key, if any."""
-        return self._execution.claimed.key
+        """The delivery's key, unique or not, if any."""
+        return self._execution.claimed.key or self._execution.claimed.unique_key
 
     @property
     def stream(self) -> str | None:

@@ -25,6 +25,7 @@ from duly.domain.deliveries.outcomes import (
     Released,
 )
 from duly.domain.deliveries.results import answer_with
+from duly.domain.endpoints.limits import NO_LIMITS, DeclaredLimits
 from duly.domain.events import Event, HandlerOverran
 from duly.errors import InvalidInput
 from duly.ports import Execution
@@ -56,6 +57,7 @@ class RegisteredHandler(msgspec.Struct, frozen=True):
     style: CallStyle
     deadlines: Deadlines
     keeps_result: bool
+    limits: DeclaredLimits
 
 
 class Handlers:
@@ -80,6 +82,7 @@ class Handlers:
         timeout: float | None = None,
         *,
         keep_result: bool = True,
+        limits: DeclaredLimits = NO_LIMITS,
     ) -> RegisteredHandler:
         """Register a function under a name that is not in use yet."""
         checked_name("handler", name)
@@ -97,6 +100,7 @@ class Handlers:
             style,
             Deadlines(timeout or DEFAULT_TIMEOUT, self._report_overrun),
             keep_result,
+            limits,
         )
         return added
 
@@ -138,6 +142,10 @@ class Handlers:
         """The names of the handlers of this process."""
         return list(self._handlers)
 
+    def limits(self) -> dict[str, DeclaredLimits]:
+        """The limits of all handlers of this process, by name; also of those without any."""
+        return {name: each.limits for name, each in self._handlers.items()}
+
     def taking(self, payload: bytes) -> Sequence[str]:
         """The names of the handlers that can be called with this payload."""
         return [name for name, each in self._handlers.items() if each.style.fits(payload)]
@@ -162,11 +170,6 @@ class Handlers:
             call = self._call(handler, partial(handler.function, *given, **named), execution)
         else:
             call = handler.function(*given, **named)
-        return await self._with_deadline(handler, call, execution)
-
-    async def _with_deadline(
-        self, handler: RegisteredHandler, call: Awaitable[Any], execution: Execution
-    ) -> Outcome:
         handler.deadlines.add(execution)
         try:
             result = await call

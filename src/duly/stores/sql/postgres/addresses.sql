@@ -26,3 +26,16 @@ from locked l join unnest(:id::uuid[], :before::text[], :address::text[]) as t(i
   on t.id = l.id
 where d.id = l.id and d.address = t.before
 returning d.id;
+
+-- name: batches
+-- Those whose completion is not sent yet.
+select b.id::text as id, b.address from duly.batches b
+where b.namespace = :namespace and b.id > :after::uuid and b.finished_at is null
+  and position(:mark::text in b.address) > 0
+order by b.id limit :batch;
+
+-- name: batches_resealed
+update duly.batches b set address = t.address
+from unnest(:id::uuid[], :before::text[], :address::text[]) as t(id, before, address)
+where b.id = t.id and b.address = t.before
+returning b.id;

@@ -13,15 +13,18 @@ opening as (
 
 -- name: survey
 with recursive {openings}
-select o.priority, o.target, o.due_at, coalesce(:now::timestamptz, now()) as seen_at,
+select o.priority, abs(o.target) as target, o.due_at, coalesce(:now::timestamptz, now()) as seen_at,
        t.name like 'endpoint:%' and e.state is distinct from 'active' as shut,
        case when g.opened_at is not null then g.probe_at end as probe_at,
        coalesce(g.failures > 0, false) as failing,
-       coalesce(e.rate, e.in_flight) is not null as limited
+       coalesce(e.rate, e.in_flight, l.rate, l.in_flight) is not null as limited,
+       o.target < 0 as turns, coalesce(e.key_rate, l.key_rate) as key_rate,
+       coalesce(e.key_in_flight, l.key_in_flight) as key_in_flight
 from opening o
-join duly.targets t on t.id = o.target and (:served::text[] is null or t.namespace = any(:served::text[]))
-left join duly.gates g on g.target = o.target
-left join duly.endpoints e on e.target = o.target;
+join duly.targets t on t.id = abs(o.target) and (:served::text[] is null or t.namespace = any(:served::text[]))
+left join duly.gates g on g.target = abs(o.target)
+left join duly.endpoints e on e.target = abs(o.target)
+left join duly.limits l on l.target = abs(o.target);
 
 -- name: backlog
 -- The number of waiting lanes, up to a limit; no more rows are read than are counted. Targets that
@@ -32,9 +35,9 @@ with recursive {openings}, opened as materialized (
            g.opened_at is not null or (t.name like 'endpoint:%' and e.state is distinct from 'active')
                as stands
     from opening o
-    join duly.targets t on t.id = o.target and t.namespace = :namespace
-    left join duly.gates g on g.target = o.target
-    left join duly.endpoints e on e.target = o.target
+    join duly.targets t on t.id = abs(o.target) and t.namespace = :namespace
+    left join duly.gates g on g.target = abs(o.target)
+    left join duly.endpoints e on e.target = abs(o.target)
     order by stands, o.due_at
 ), due as materialized (
     select not o.stands and a.due_at < o.seen_at - :grace * interval '1 second' as is_late
@@ -71,7 +74,7 @@ select (select count(*) from due) as due,
                 select a.target from duly.agenda a
                 where a.lane = l.lane and a.token = c.token offset 0
             ) a
-            join duly.targets t on t.id = a.target and t.namespace = :namespace
+            join duly.targets t on t.id = abs(a.target) and t.namespace = :namespace
             limit :most) found) as processing,
        coalesce(:now::timestamptz, now()) as seen_at;
 
@@ -80,10 +83,10 @@ with recursive {openings}, opened as materialized (
     select o.priority, o.target, o.due_at,
            coalesce(:now::timestamptz, now()) - :grace * interval '1 second' as late_at
     from opening o
-    join duly.targets t on t.id = o.target and (:served::text[] is null or t.namespace = any(:served::text[]))
-    left join duly.gates g on g.target = o.target
-    left join duly.endpoints e on e.target = o.target
-    where (:targets::integer[] is null or o.target = any(:targets::integer[]))
+    join duly.targets t on t.id = abs(o.target) and (:served::text[] is null or t.namespace = any(:served::text[]))
+    left join duly.gates g on g.target = abs(o.target)
+    left join duly.endpoints e on e.target = abs(o.target)
+    where (:targets::integer[] is null or abs(o.target) = any(:targets::integer[]))
       and o.due_at < coalesce(:now::timestamptz, now()) - :grace * interval '1 second'
       and (t.name not like 'endpoint:%' or e.state is not distinct from 'active')
       and (g.opened_at is null or g.probe_at is null)
@@ -133,7 +136,8 @@ select d.id::text as id, nullif(h.lane, d.id)::text as lane, h.token, h.target, 
        d.attempt, d.priority, h.crashes, d.due_at, nullif(h.due_at, d.due_at) as ready_at,
        d.expires_at, d.retry, d.key, d.occasion, d.address, d.stream, h.position, d.on_failure,
        d.stream is not null and d.position is null as joins,
-       extract(epoch from d.expires_at - coalesce(:now::timestamptz, now()))::float8 as expires_in
+       extract(epoch from d.expires_at - coalesce(:now::timestamptz, now()))::float8 as expires_in,
+       d.unique_key
 from held h left join lateral (
     select * from duly.deliveries d where d.id = h.delivery offset 0
 ) d on true
@@ -148,7 +152,7 @@ select d.id::text, h.lane::text, h.token, coalesce(d.target, h.target), d.payloa
        -- removed.
        coalesce(d.position, (select s.counter from duly.streams s where s.lane = h.lane), h.position),
        d.on_failure, false,
-       extract(epoch from d.expires_at - coalesce(:now::timestamptz, now()))::float8
+       extract(epoch from d.expires_at - coalesce(:now::timestamptz, now()))::float8, null
 from held h left join lateral (
     select * from duly.deliveries d
     where d.lane = h.lane and d.position >= h.position and d.state = 'pending'
@@ -269,9 +273,10 @@ returning a.lane::text as lane;
 
 -- name: held_by_dead
 -- A worker declared dead may still have a transaction open on a lane; this must not wait for it.
-select d.id::text as id, a.lane::text as lane, a.token, a.target, d.payload, d.attempt, d.priority,
+select d.id::text as id, a.lane::text as lane, a.token, abs(a.target) as target, d.payload, d.attempt, d.priority,
        a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion,
-       d.address, d.stream, a.position, d.on_failure
+       d.address, d.stream, a.position, d.on_failure, false as joins, null::float8 as expires_in,
+       d.unique_key
 from duly.workers w
 join duly.claims c on c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296
 cross join lateral unnest(c.lanes) as l(lane)

@@ -11,7 +11,8 @@ d.namespace = :namespace
   and (:stream::text is null or d.stream = :stream::text)
   and (:schedule::text is null or d.occasion::json ->> 'schedule' = :schedule::text)
   and (:tag::text is null or d.tags @> jsonb_build_array(:tag::text))
-  and (:text::text is null or strpos(d.error, :text::text) > 0 or strpos(d.key, :text::text) > 0
+  and (:text::text is null or strpos(d.error, :text::text) > 0
+       or strpos(coalesce(d.key, d.unique_key), :text::text) > 0
        or strpos(convert_from(d.payload, 'UTF8'), :text::text) > 0)
   and (:disposition::text is null or d.disposition = :disposition::text
        or :disposition::text = 'open' and coalesce(d.disposition, 'left') in ('left', 'recovering'))
@@ -110,13 +111,13 @@ with raised as (
           and position is null and disposition is distinct from 'given_up'
         order by id for update skip locked
     )) and d.state = 'dead'
-    returning d.id, d.target, d.priority, d.schedule, d.occasion, d.attempt
+    returning d.id, d.target, d.priority, d.schedule, d.occasion, d.attempt, d.turn
 ), laid as (
-    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
-    select id, id, target, priority,
+    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule, turn)
+    select id, id, case when turn is null then target else -target end, priority,
            coalesce(:now::timestamptz, now())
                + (row_number() over (order by id) - 1) * :spread::double precision * interval '1 second',
-           case when occasion::json ->> 'overlap' <> 'allow' then schedule end
+           case when occasion::json ->> 'overlap' <> 'allow' then schedule end, turn
     from raised
 ), logged as (
     insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)

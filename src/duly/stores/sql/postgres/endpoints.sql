@@ -14,18 +14,19 @@ for update;
 
 -- name: create
 insert into duly.endpoints
-    (target, namespace, name, url, description, method, headers, timeout, rate, in_flight, retry,
-     secrets, state, state_reason, state_at, created_at)
+    (target, namespace, name, url, description, method, headers, timeout, rate, in_flight, key_name,
+     key_rate, key_in_flight, retry, secrets, state, state_reason, state_at, created_at)
 values (:target, :namespace, :name, :url, :description, :method, :headers,
-        :timeout::double precision, :rate::double precision, :in_flight::integer, :retry,
-        :secrets, :state, :state_reason, :state_at::timestamptz, coalesce(:now::timestamptz, now()))
+        :timeout::double precision, :rate::double precision, :in_flight::integer, :key_name,
+        :key_rate::double precision, :key_in_flight::integer, :retry, :secrets, :state, :state_reason, :state_at::timestamptz, coalesce(:now::timestamptz, now()))
 returning target;
 
 -- name: change
 update duly.endpoints
 set version = version + 1, url = :url, description = :description, method = :method,
     headers = :headers, timeout = :timeout::double precision, rate = :rate::double precision,
-    in_flight = :in_flight::integer, retry = :retry, secrets = :secrets, state = :state,
+    in_flight = :in_flight::integer, key_name = :key_name, key_rate = :key_rate::double precision,
+    key_in_flight = :key_in_flight::integer, retry = :retry, secrets = :secrets, state = :state,
     state_reason = :state_reason, state_at = :state_at::timestamptz
 where namespace = :namespace and target = :target and name = :name
 returning target;
@@ -45,7 +46,7 @@ select t.target, count(*) filter (where a.lane is not null and a.token is null) 
 from unnest(:targets::integer[]) t (target)
 left join lateral (
     select lane, token from duly.agenda
-    where target = t.target and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+    where target in (t.target, -t.target) and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
       and halted is distinct from 'blocked' limit :limit
 ) a on true
 group by t.target;
@@ -55,7 +56,7 @@ group by t.target;
 with gone as (
     delete from duly.agenda a where a.lane = any(array(
         select lane from duly.agenda
-        where target = :target and token is null and position is null
+        where target in (:target::integer, -:target::integer) and token is null and position is null
           and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) limit :limit for update skip locked
     )) and a.token is null
     returning a.delivery

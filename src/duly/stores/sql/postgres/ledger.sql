@@ -47,7 +47,7 @@ with given as materialized (
 select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at from given;
 
 -- name: known
-select id::text as id, target, payload, address, key, due_at,
+select id::text as id, target, payload, address, batch::text as batch, key, due_at,
        case when (select a.token from duly.agenda a
                   where a.lane = coalesce(d.lane, d.id) and a.delivery = d.id) is null
             then d.state else 'processing' end as state
@@ -96,6 +96,7 @@ with hurried as (
     from duly.deliveries d
     where a.lane = :id::uuid and a.token is null and d.id = :id::uuid
       and d.namespace = :namespace
+      and (d.unique_key is null or a.due_at < '9999-12-31Z'::timestamptz)
     returning a.lane
 ), logged as (
     insert into duly.attempts (delivery, attempt, outcome, finished_at)

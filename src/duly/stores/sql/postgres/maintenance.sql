@@ -6,7 +6,7 @@ select max(id::text) as id, count(*) as size from (
 
 -- name: prune
 -- The latest occurrence of a schedule stays, or the sweep would create it again; so does a dead
--- letter that blocks its stream.
+-- letter that blocks its stream, and a member of a batch that is not finished.
 with old as (
     select id from duly.deliveries d
     where id > :after::uuid and id <= :until::uuid and (:served::text[] is null or namespace = any(:served::text[]))
@@ -16,6 +16,8 @@ with old as (
             and finished_at < coalesce(:now::timestamptz, now()) - :dead_for * interval '1 second'))
       and not exists (select from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
       and not exists (select from duly.agenda a where a.lane = d.lane and a.delivery = d.id)
+      and (d.batch is null or not exists (
+          select from duly.batches b where b.id = d.batch and b.finished_at is null))
     for update skip locked
 ), {removed};
 
@@ -39,7 +41,9 @@ where id > :after::uuid and id <= :until::uuid and (:served::text[] is null or n
     or (state = 'dead'
         and finished_at < coalesce(:now::timestamptz, now()) - :dead_for * interval '1 second'))
   and not exists (select from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
-  and not exists (select from duly.agenda a where a.lane = d.lane and a.delivery = d.id);
+  and not exists (select from duly.agenda a where a.lane = d.lane and a.delivery = d.id)
+  and (d.batch is null or not exists (
+      select from duly.batches b where b.id = d.batch and b.finished_at is null));
 
 -- name: prune_workers
 delete from duly.workers
@@ -82,9 +86,9 @@ where (:served::text[] is null or namespace = any(:served::text[])) and number >
 -- name: lay_missing
 -- A pending delivery without a lane: it would never be claimed.
 with laid as (
-    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
-    select d.id, d.id, d.target, d.priority, d.due_at,
-           case when d.occasion::json ->> 'overlap' <> 'allow' then d.schedule end
+    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule, turn)
+    select d.id, d.id, case when d.turn is null then d.target else -d.target end, d.priority,
+           d.due_at, case when d.occasion::json ->> 'overlap' <> 'allow' then d.schedule end, d.turn
     from duly.deliveries d
     where d.id > :after::uuid and d.id <= :until::uuid and d.state = 'pending' and d.lane is null
       and not exists (select from duly.agenda a where a.lane = d.id)
@@ -170,6 +174,8 @@ with old as (
       and d.state <> 'pending' and d.tags @> jsonb_build_array(:tag::text)
       and not exists (select from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
       and not exists (select from duly.agenda a where a.lane = d.lane and a.delivery = d.id)
+      and (d.batch is null or not exists (
+          select from duly.batches b where b.id = d.batch and b.finished_at is null))
     for update of d skip locked
 ), {removed};
 
@@ -206,12 +212,17 @@ with workers as (
 ), gates as (
     delete from duly.gates
     where target in (select id from duly.targets where namespace = :namespace)
+), limits as (
+    delete from duly.limits
+    where target in (select id from duly.targets where namespace = :namespace)
 ), endpoints as (
     delete from duly.endpoints where namespace = :namespace
 ), inbox as (
     delete from duly.inbox where namespace = :namespace
 ), rollups as (
     delete from duly.rollups where namespace = :namespace
+), batches as (
+    delete from duly.batches where namespace = :namespace
 ), alerts as (
     delete from duly.alerts where namespace = :namespace
 ), traces as (

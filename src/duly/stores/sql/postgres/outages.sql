@@ -37,7 +37,7 @@ from (
 select min(a.claimed_at) as first_at from duly.claims c
 cross join unnest(c.lanes) as held (lane)
 join duly.agenda a on a.lane = held.lane and a.token = c.token
-join duly.targets t on t.id = a.target and t.namespace = :namespace
+join duly.targets t on t.id = abs(a.target) and t.namespace = :namespace
 join duly.workers w on w.id = c.token / 4294967296
 where w.ended_at is null
   and w.beat_at + w.lease * interval '1 second' >= :seen_at::timestamptz;

@@ -12,12 +12,14 @@ d.namespace = :namespace
   and (:target::text is null or d.target = (
       select id from duly.targets where namespace = :namespace and name = :target::text))
   and (:stream::text is null or d.stream = :stream::text)
+  and (:in_batch::uuid is null or d.batch = :in_batch::uuid)
   and (:schedule::text is null or d.occasion::json ->> 'schedule' = :schedule::text)
   and (:tag::text is null or d.tags @> jsonb_build_array(:tag::text))
   and (:reason::text is null or d.reason = :reason::text)
   and (:since::timestamptz is null or d.accepted_at >= :since::timestamptz)
   and (:until::timestamptz is null or d.accepted_at <= :until::timestamptz)
-  and (:text::text is null or strpos(d.error, :text::text) > 0 or strpos(d.key, :text::text) > 0
+  and (:text::text is null or strpos(d.error, :text::text) > 0
+       or strpos(coalesce(d.key, d.unique_key), :text::text) > 0
        or strpos(convert_from(d.payload, 'UTF8'), :text::text) > 0)
   and (:late_over::double precision is null or (
       -- The last attempt is never before the first, so most rows need no look at the history.
@@ -61,6 +63,28 @@ group by 1;
 select a.delivery from duly.claims c
 cross join unnest(c.lanes) as held (lane)
 join duly.agenda a on a.lane = held.lane and a.token = c.token
+
+-- name: members
+-- Deliveries of a batch, newest first.
+select b.* from (
+    select d.id from duly.deliveries d
+    where {matching} and d.batch = :in_batch::uuid and d.id < :before::uuid and d.id >= :floor::uuid
+    order by d.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by b.id desc;
+
+-- name: members_floor
+select d.id::text as id from duly.deliveries d
+where d.batch = :in_batch::uuid and d.id < :before::uuid
+order by d.id desc offset :most limit 1;
+
+-- name: member_counts
+-- As counts, for the deliveries of a batch.
+select case when d.state = 'pending' and d.id in ({held}) then 'processing' else d.state end as state,
+       count(*) as count
+from duly.deliveries d
+where {matching} and d.batch = :in_batch::uuid and d.id < :before::uuid and d.id >= :floor::uuid
+group by 1;
 
 -- name: line
 -- Deliveries of a stream, highest position first. Those that have left the queue are sorted in by
@@ -160,8 +184,45 @@ select b.* from (
 order by b.id desc;
 
 -- name: by_key
-select b.* from duly.deliveries d join duly.booked b on b.id = d.id
-where {matching} and d.key = :key and d.id < :before::uuid;
+-- One delivery has a key; a unique key may have many, newest first.
+select b.* from (
+    select d.id from duly.deliveries d
+    where {matching} and d.key = :key and d.id < :before::uuid
+    union all
+    select * from (
+        select d.id from duly.deliveries d
+        where {matching} and d.unique_key = :key and d.unique_key is not null
+          and d.id < :before::uuid
+        order by d.id desc limit :limit
+    ) u
+) m join duly.booked b on b.id = m.id
+order by b.id desc limit :limit;
+
+-- name: with_key
+select k.id from duly.deliveries k where k.namespace = :namespace and k.key = :key
+union all
+select k.id from duly.deliveries k
+where k.namespace = :namespace and k.unique_key = :key and k.unique_key is not null
+
+-- name: lateness_by_key
+-- As lateness, of those with a key.
+select b.* from (
+    select l.id, l.late from (
+        select f.id, (extract(epoch from least(f.first_at, :as_of::timestamptz) - f.due_at)
+                      * 1000000)::bigint as late
+        from (
+            select d.id, d.due_at, {first_start} as first_at from duly.deliveries d
+            where {matching} and d.id = any(array({with_key})) and d.id >= :floor::uuid
+              and d.due_at <= :as_of::timestamptz
+            offset 0
+        ) f
+        where f.first_at is not null
+    ) l
+    where l.late >= 0
+      and (:late_below::bigint is null or (l.late, l.id) < (:late_below::bigint, :before::uuid))
+    order by l.late desc, l.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by m.late desc, m.id desc;
 
 -- name: lateness
 -- Deliveries by lateness, most late first. Lateness is as of a moment, so that it does not change from

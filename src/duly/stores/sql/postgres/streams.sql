@@ -1,15 +1,16 @@
 -- name: accept
--- As ledger.accept, for requests of which some belong to a stream. Each stream's row is locked
--- until the commit, so that positions are in the order of commits. A paused stream gets a lane too,
--- so that it is visible, but it is never due.
+-- As ledger.accept, for requests of which some belong to a stream or a batch, or have a turn. Each
+-- stream's row is locked until the commit, so that positions are in the order of commits. A paused stream gets a
+-- lane too, so that it is visible, but it is never due.
 with given as materialized (
-    select t.*, count(*) over line as many, row_number() over (line order by t.place) as turn
+    select t.*, count(*) over line as many, row_number() over (line order by t.place) as number
     from unnest(
         :id::text::uuid[], :target::text::integer[], :priority::text::smallint[], :key::text[],
         :address::text[], :due_at::timestamptz[], :after::double precision[], :expires_at::timestamptz[],
-        :tags::text[], :retry::text[], :payload::bytea[], :stream::text[], :on_failure::text[]
+        :tags::text[], :retry::text[], :payload::bytea[], :stream::text[], :on_failure::text[],
+        :in_batch::uuid[], :turn::text[]
     ) with ordinality as t(id, target, priority, key, address, due_at, after, expires_at, tags,
-                           retry, payload, stream, on_failure, place)
+                           retry, payload, stream, on_failure, in_batch, turn, place)
     window line as (partition by t.stream)
 ), stream as (
     insert into duly.streams (namespace, name, counter, used_at)
@@ -21,23 +22,26 @@ with given as materialized (
 ), stored as (
     insert into duly.deliveries
         (id, target, priority, namespace, key, address, due_at, accepted_at, expires_at, tags,
-         retry, payload, stream, on_failure, lane, position)
+         retry, payload, stream, on_failure, lane, position, batch, turn)
     select g.id, g.target, g.priority, :namespace, g.key, g.address,
            coalesce(g.due_at, coalesce(:now::timestamptz, now())
                               + coalesce(g.after, 0) * interval '1 second'),
            coalesce(:now::timestamptz, now()), g.expires_at, g.tags::jsonb, g.retry, g.payload,
-           g.stream, g.on_failure, s.lane, s.counter - g.many + g.turn
+           g.stream, g.on_failure, s.lane, s.counter - g.many + g.number, g.in_batch, g.turn
     from given g left join stream s on s.name = g.stream
     order by g.place
     on conflict do nothing
-    returning id, target, priority, least(due_at, expires_at) as due_at, lane, position
+    returning id, target, priority, least(due_at, expires_at) as due_at, lane, position,
+              turn
 ), head as (
     select distinct on (coalesce(lane, id)) * from stored order by coalesce(lane, id), position
 ), laid as (
-    insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
-    select coalesce(h.lane, h.id), h.id, h.target, h.priority,
+    insert into duly.agenda
+        (lane, delivery, target, priority, due_at, position, halted, halted_at, turn)
+    select coalesce(h.lane, h.id), h.id, case when h.turn is null then h.target else -h.target end,
+           h.priority,
            case when s.paused_at is null then h.due_at else '9999-12-31Z'::timestamptz end,
-           h.position, case when s.paused_at is not null then 'paused' end, s.paused_at
+           h.position, case when s.paused_at is not null then 'paused' end, s.paused_at, h.turn
     from head h left join stream s on s.lane = h.lane
     on conflict (lane) do nothing
 )

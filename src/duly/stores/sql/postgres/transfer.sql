@@ -14,12 +14,14 @@ where namespace = :namespace and reason || ' ' || target > :after
 order by 1 limit :limit;
 
 -- name: facts
-select d.id::text as id, d.state, t.name as target, d.address, d.payload, d.key, d.priority, d.tags,
+select d.id::text as id, d.state, t.name as target, d.address, d.payload, d.key,
+       d.unique_key, coalesce(d.replaced, 0) as replaced, d.replaced_at, d.priority, d.tags,
        d.retry, d.stream, d.position, d.lane is not null as in_line,
        case when a.halted = 'blocked' then a.halted_at end as blocked_at,
-       a.unblocks_at, d.on_failure,
+       a.unblocks_at, d.on_failure, d.turn,
        coalesce(s.name, f.name) as schedule, f.number as former, d.occurrence, d.occasion, d.due_at,
-       case when a.halted is null then nullif(a.due_at, d.due_at) end as next_at, d.accepted_at,
+       case when a.halted is null and a.due_at < '9999-12-31Z'::timestamptz
+            then nullif(a.due_at, d.due_at) end as next_at, d.accepted_at,
        d.expires_at, d.attempt,
        case when d.state = 'dead' then d.crashes else a.crashes end as crashes,
        d.started_at, d.finished_at, d.dead_at, d.reason, d.error, d.fingerprint,
@@ -127,11 +129,12 @@ insert into duly.deliveries
     (id, lane, target, priority, attempt, state, namespace, stream, position, key, address,
      schedule, occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at,
      dead_at, tags, retry, reason, error, payload, on_failure, fingerprint, crashes,
-     disposition, revivals, generation)
+     disposition, revivals, generation, unique_key, replaced, replaced_at, turn)
 select id, lane, target, priority, attempt, state, :namespace, stream, position, key, address,
        schedule, occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at,
        dead_at, tags::jsonb, retry, reason, error, payload, on_failure, fingerprint, crashes,
-       disposition, nullif(revivals, 0), generation
+       disposition, nullif(revivals, 0), generation, unique_key, nullif(replaced, 0), replaced_at,
+       turn
 from unnest(
     :id::uuid[], :lane::uuid[], :target::integer[], :priority::smallint[], :attempt::smallint[],
     :state::text[], :stream::text[], :position::bigint[], :key::text[], :address::text[],
@@ -139,19 +142,21 @@ from unnest(
     :accepted_at::timestamptz[], :expires_at::timestamptz[], :started_at::timestamptz[],
     :finished_at::timestamptz[], :dead_at::timestamptz[], :tags::text[], :retry::text[],
     :reason::text[], :error::text[], :payload::bytea[], :on_failure::text[], :fingerprint::text[],
-    :crashes::smallint[], :disposition::text[], :revivals::integer[], :generation::text[]
+    :crashes::smallint[], :disposition::text[], :revivals::integer[], :generation::text[],
+    :unique_key::text[], :replaced::integer[], :replaced_at::timestamptz[], :turn::text[]
 ) as t(id, lane, target, priority, attempt, state, stream, position, key, address, schedule,
        occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at, dead_at,
        tags, retry, reason, error, payload, on_failure, fingerprint, crashes, disposition,
-       revivals, generation)
+       revivals, generation, unique_key, replaced, replaced_at, turn)
 on conflict do nothing
 returning id::text as id;
 
 -- name: lay
 -- A lane for each pending delivery that is not in a stream's queue.
-insert into duly.agenda (lane, delivery, target, priority, due_at, crashes, schedule)
-select d.id, d.id, d.target, g.priority, g.due_at, g.crashes,
-       case when d.occasion::json ->> 'overlap' <> 'allow' then d.schedule end
+insert into duly.agenda (lane, delivery, target, priority, due_at, crashes, schedule, turn)
+select d.id, d.id, case when d.turn is null then d.target else -d.target end, g.priority,
+       g.due_at, g.crashes, case when d.occasion::json ->> 'overlap' <> 'allow' then d.schedule end,
+       d.turn
 from unnest(:id::uuid[], :priority::smallint[], :due_at::timestamptz[], :crashes::smallint[])
     as g(id, priority, due_at, crashes)
 cross join lateral (select * from duly.deliveries d where d.id = g.id offset 0) d;

@@ -18,3 +18,15 @@ order by id;
 -- Runs once for each.
 update duly.deliveries set address = :address where id = :id and address = :before
 returning id;
+
+-- name: batches
+-- Those whose completion is not sent yet.
+select id, address from duly.batches
+where namespace = :namespace and id > :after and finished_at is null
+  and instr(address, :mark) > 0
+order by id limit :batch;
+
+-- name: batches_resealed
+-- Runs once for each.
+update duly.batches set address = :address where id = :id and address = :before
+returning id;

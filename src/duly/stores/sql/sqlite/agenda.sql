@@ -18,15 +18,18 @@ opening(priority, target, due_at) as (
 
 -- name: survey
 with recursive {openings}
-select o.priority, o.target, o.due_at, :now as seen_at,
+select o.priority, abs(o.target) as target, o.due_at, :now as seen_at,
        t.name like 'endpoint:%' and e.state is not 'active' as shut,
        case when g.opened_at is not null then g.probe_at end as probe_at,
        coalesce(g.failures > 0, 0) as failing,
-       coalesce(e.rate, e.in_flight) is not null as limited
+       coalesce(e.rate, e.in_flight, l.rate, l.in_flight) is not null as limited,
+       o.target < 0 as turns, coalesce(e.key_rate, l.key_rate) as key_rate,
+       coalesce(e.key_in_flight, l.key_in_flight) as key_in_flight
 from opening o
-join duly.targets t on t.id = o.target and (:served is null or t.namespace in (select value from json_each(:served)))
-left join duly.gates g on g.target = o.target
-left join duly.endpoints e on e.target = o.target;
+join duly.targets t on t.id = abs(o.target) and (:served is null or t.namespace in (select value from json_each(:served)))
+left join duly.gates g on g.target = abs(o.target)
+left join duly.endpoints e on e.target = abs(o.target)
+left join duly.limits l on l.target = abs(o.target);
 
 -- name: backlog
 -- The number of waiting lanes, up to a limit; no more rows are read than are counted. Targets that
@@ -37,9 +40,9 @@ with recursive {openings}, opened as materialized (
            g.opened_at is not null or (t.name like 'endpoint:%' and e.state is not 'active')
                as stands
     from opening o
-    join duly.targets t on t.id = o.target and t.namespace = :namespace
-    left join duly.gates g on g.target = o.target
-    left join duly.endpoints e on e.target = o.target
+    join duly.targets t on t.id = abs(o.target) and t.namespace = :namespace
+    left join duly.gates g on g.target = abs(o.target)
+    left join duly.endpoints e on e.target = abs(o.target)
     order by stands, o.due_at
 ), due as materialized (
     select not o.stands and a.due_at < o.seen_at - cast(:grace * 1000000 as integer) as is_late
@@ -68,7 +71,7 @@ select (select count(*) from due) as due,
             where namespace = :namespace and disposition = 'left' limit :most) found)) as undecided,
        (select count(*) from (
             select 1 from duly.agenda a
-            join duly.targets t on t.id = a.target and t.namespace = :namespace
+            join duly.targets t on t.id = abs(a.target) and t.namespace = :namespace
             where a.token is not null
             limit :most) found) as processing,
        :now as seen_at;
@@ -77,10 +80,10 @@ select (select count(*) from due) as due,
 with recursive {openings}, opened as materialized (
     select o.priority, o.target, o.due_at, :now - cast(:grace * 1000000 as integer) as late_at
     from opening o
-    join duly.targets t on t.id = o.target and (:served is null or t.namespace in (select value from json_each(:served)))
-    left join duly.gates g on g.target = o.target
-    left join duly.endpoints e on e.target = o.target
-    where (:targets is null or o.target in (select value from json_each(:targets)))
+    join duly.targets t on t.id = abs(o.target) and (:served is null or t.namespace in (select value from json_each(:served)))
+    left join duly.gates g on g.target = abs(o.target)
+    left join duly.endpoints e on e.target = abs(o.target)
+    where (:targets is null or abs(o.target) in (select value from json_each(:targets)))
       and o.due_at < :now - cast(:grace * 1000000 as integer)
       and (t.name not like 'endpoint:%' or e.state is 'active')
       and (g.opened_at is null or g.probe_at is null)
@@ -115,11 +118,11 @@ select json_group_array(json_array(
     d.id, held.lane, held.token, held.target, cast(d.payload as text), d.attempt, d.priority,
     held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key,
     d.occasion, d.address, d.stream, held.position, d.on_failure,
-    d.stream is not null and d.position is null, (d.expires_at - :now) / 1000000.0
+    d.stream is not null and d.position is null, (d.expires_at - :now) / 1000000.0, d.unique_key
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
-               retry key occasion address stream position on_failure joins expires_in"
+               retry key occasion address stream position on_failure joins expires_in unique_key"
 from (
-    select * from duly.agenda where token = :token and position is null
+    select * from duly.agenda where token = :token and position is null and turn is null
     order by priority desc, due_at
 ) held left join duly.deliveries d on d.number = held.delivery;
 select json_group_array(json_array(
@@ -127,9 +130,9 @@ select json_group_array(json_array(
     d.attempt, d.priority, held.crashes, d.due_at, iif(d.due_at <= :now or d.number = held.delivery, held.due_at, null),
     d.expires_at, d.retry, d.key,
     d.occasion, d.address, d.stream, coalesce(d.position, held.position), d.on_failure, 0,
-    (d.expires_at - :now) / 1000000.0
+    (d.expires_at - :now) / 1000000.0, null
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
-               retry key occasion address stream position on_failure joins expires_in"
+               retry key occasion address stream position on_failure joins expires_in unique_key"
 from (
     select * from duly.agenda where token = :token and position is not null
 ) held left join duly.deliveries d on d.number in (
@@ -196,9 +199,9 @@ update duly.agenda set token = null, claimed_at = null where token = :token
 returning lane;
 
 -- name: held_by_dead
-select d.id, a.lane, a.token, a.target, d.payload, d.attempt, d.priority,
+select d.id, a.lane, a.token, abs(a.target) as target, d.payload, d.attempt, d.priority,
        a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion,
-       d.address, d.stream, a.position, d.on_failure
+       d.address, d.stream, a.position, d.on_failure, 0 as joins, null as expires_in, d.unique_key
 from duly.workers w
 join duly.agenda a on a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296
 join duly.deliveries d on d.number = a.delivery

@@ -11,7 +11,8 @@ d.namespace = :namespace
   and (:stream is null or d.stream = :stream)
   and (:schedule is null or d.occasion ->> 'schedule' = :schedule)
   and (:tag is null or exists (select 1 from json_each(d.tags) where value = :tag))
-  and (:text is null or instr(d.error, :text) > 0 or instr(d.key, :text) > 0
+  and (:text is null or instr(d.error, :text) > 0
+       or instr(coalesce(d.key, d.unique_key), :text) > 0
        or instr(cast(d.payload as text), :text) > 0)
   and (:disposition is null or d.disposition = :disposition
        or :disposition = 'open' and coalesce(d.disposition, 'left') in ('left', 'recovering'))
@@ -95,10 +96,10 @@ where id = :id and namespace = :namespace and state = 'dead' and (position is nu
 -- name: retry
 -- Dead letters without a position in a stream, due one after the other; for the others see
 -- queue.sql.
-insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
-select number, number, target, priority,
+insert into duly.agenda (lane, delivery, target, priority, due_at, schedule, turn)
+select number, number, iif(turn is null, target, -target), priority,
        :now + cast((row_number() over (order by id) - 1) * :spread * 1000000 as integer),
-       iif(occasion ->> 'overlap' <> 'allow', schedule, null)
+       iif(occasion ->> 'overlap' <> 'allow', schedule, null), turn
 from duly.deliveries
 where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
   and position is null and disposition is not 'given_up';

@@ -13,18 +13,19 @@ select target from duly.endpoints where namespace = :namespace and name = :name;
 
 -- name: create
 insert into duly.endpoints
-    (target, namespace, name, url, description, method, headers, timeout, rate, in_flight, retry,
-     secrets, state, state_reason, state_at, created_at)
+    (target, namespace, name, url, description, method, headers, timeout, rate, in_flight, key_name,
+     key_rate, key_in_flight, retry, secrets, state, state_reason, state_at, created_at)
 values (:target, :namespace, :name, :url, :description, :method, :headers,
-        :timeout, :rate, :in_flight, :retry,
-        :secrets, :state, :state_reason, :state_at, :now)
+        :timeout, :rate, :in_flight, :key_name,
+        :key_rate, :key_in_flight, :retry, :secrets, :state, :state_reason, :state_at, :now)
 returning target;
 
 -- name: change
 update duly.endpoints
 set version = version + 1, url = :url, description = :description, method = :method,
     headers = :headers, timeout = :timeout, rate = :rate,
-    in_flight = :in_flight, retry = :retry, secrets = :secrets, state = :state,
+    in_flight = :in_flight, key_name = :key_name, key_rate = :key_rate,
+    key_in_flight = :key_in_flight, retry = :retry, secrets = :secrets, state = :state,
     state_reason = :state_reason, state_at = :state_at
 where namespace = :namespace and target = :target and name = :name
 returning target;
@@ -42,11 +43,11 @@ select name from duly.schedules where target = :target order by name limit 1;
 select t.value as target,
     (select count(*) from (
         select 1 from duly.agenda
-        where token is null and target = t.value and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+        where token is null and target in (t.value, -t.value) and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
           and halted is not 'blocked' limit :limit)) as waiting,
     (select count(*) from (
         select 1 from duly.agenda
-        where token is not null and target = t.value and halted is not 'blocked'
+        where token is not null and target in (t.value, -t.value) and halted is not 'blocked'
         limit :limit)) as under_way
 from json_each(:targets) t;
 
@@ -55,18 +56,18 @@ from json_each(:targets) t;
 insert into duly.attempts (delivery, attempt, outcome, finished_at)
 select id, attempt, 'cancelled', :now from duly.deliveries where number in (
     select delivery from duly.agenda
-    where target = :target and token is null and position is null
+    where target in (:target, -:target) and token is null and position is null
       and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
     order by priority, due_at limit :limit);
 update duly.deliveries set state = 'cancelled', finished_at = :now where number in (
     select delivery from duly.agenda
-    where target = :target and token is null and position is null
+    where target in (:target, -:target) and token is null and position is null
       and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
     order by priority, due_at limit :limit)
 returning id;
 delete from duly.agenda where delivery in (
     select delivery from duly.agenda
-    where target = :target and token is null and position is null
+    where target in (:target, -:target) and token is null and position is null
       and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
     order by priority, due_at limit :limit) and token is null;
 

@@ -25,7 +25,7 @@ select changes() as stored, :now as accepted_at;
 
 -- name: known
 -- Runs once for each request.
-select id, target, payload, address, key, due_at,
+select id, target, payload, address, batch, key, due_at,
        case when (select a.token from duly.agenda a
                   where a.lane = coalesce(d.lane, d.number) and a.delivery = d.number) is null
             then d.state else 'processing' end as state
@@ -63,7 +63,8 @@ delete from duly.agenda where token is null and lane = (
 -- Makes a waiting delivery due now; for those in a stream's queue see queue.sql.
 update duly.agenda set due_at = :now
 where token is null and lane = (
-    select number from duly.deliveries where id = :id and namespace = :namespace)
+    select d.number from duly.deliveries d where d.id = :id and d.namespace = :namespace
+      and (d.unique_key is null or duly.agenda.due_at < 253402214400000000))
 returning lane;
 insert into duly.attempts (delivery, attempt, outcome, finished_at)
 select :id, 0, 'retried', :now where changes() = 1;

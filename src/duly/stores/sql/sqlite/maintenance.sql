@@ -6,7 +6,7 @@ select max(id) as id, count(*) as size from (
 
 -- name: prune
 -- The latest occurrence of a schedule stays, or the sweep would create it again; so does a dead
--- letter that blocks its stream.
+-- letter that blocks its stream, and a member of a batch that is not finished.
 delete from duly.attempts where delivery in (
     select id from duly.deliveries d
     where id > :after and id <= :until and (:served is null or namespace in (select value from json_each(:served)))
@@ -15,7 +15,9 @@ delete from duly.attempts where delivery in (
         or (state = 'dead'
             and finished_at < :now - cast(:dead_for * 1000000 as integer)))
       and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
-      and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number));
+      and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number)
+      and (d.batch is null or not exists (
+          select 1 from duly.batches b where b.id = d.batch and b.finished_at is null)));
 delete from duly.deliveries as d
 where id > :after and id <= :until and (:served is null or namespace in (select value from json_each(:served)))
   and ((state in ('completed', 'cancelled')
@@ -24,6 +26,8 @@ where id > :after and id <= :until and (:served is null or namespace in (select 
         and finished_at < :now - cast(:dead_for * 1000000 as integer)))
   and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
   and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number)
+  and (d.batch is null or not exists (
+      select 1 from duly.batches b where b.id = d.batch and b.finished_at is null))
 returning id;
 delete from duly.steps where delivery > :after and delivery <= :until
   and not exists (select 1 from duly.deliveries d where d.id = delivery);
@@ -36,7 +40,9 @@ where id > :after and id <= :until and (:served is null or namespace in (select 
     or (state = 'dead'
         and finished_at < :now - cast(:dead_for * 1000000 as integer)))
   and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
-  and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number);
+  and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number)
+  and (d.batch is null or not exists (
+      select 1 from duly.batches b where b.id = d.batch and b.finished_at is null));
 
 -- name: prune_workers
 delete from duly.workers
@@ -73,9 +79,9 @@ where (:served is null or namespace in (select value from json_each(:served))) a
 
 -- name: lay_missing
 -- A pending delivery without a lane: it would never be claimed.
-insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
-select d.number, d.number, d.target, d.priority, d.due_at,
-       iif(d.occasion ->> 'overlap' <> 'allow', d.schedule, null)
+insert into duly.agenda (lane, delivery, target, priority, due_at, schedule, turn)
+select d.number, d.number, iif(d.turn is null, d.target, -d.target), d.priority, d.due_at,
+       iif(d.occasion ->> 'overlap' <> 'allow', d.schedule, null), d.turn
 from duly.deliveries d
 where d.id > :after and d.id <= :until and d.state = 'pending' and d.lane is null
   and not exists (select 1 from duly.agenda a where a.lane = d.number)
@@ -145,7 +151,9 @@ delete from duly.attempts where delivery in (
       and d.state <> 'pending'
       and exists (select 1 from json_each(d.tags) where value = :tag)
       and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
-      and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number));
+      and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number)
+      and (d.batch is null or not exists (
+          select 1 from duly.batches b where b.id = d.batch and b.finished_at is null)));
 delete from duly.deliveries as d
 where d.id > :after and d.id <= :until and d.namespace = :namespace
   and d.target in (select id from duly.targets where name = :target)
@@ -153,6 +161,8 @@ where d.id > :after and d.id <= :until and d.namespace = :namespace
   and exists (select 1 from json_each(d.tags) where value = :tag)
   and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
   and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number)
+  and (d.batch is null or not exists (
+      select 1 from duly.batches b where b.id = d.batch and b.finished_at is null))
 returning id;
 delete from duly.steps where delivery > :after and delivery <= :until
   and not exists (select 1 from duly.deliveries d where d.id = delivery);
@@ -182,9 +192,11 @@ delete from duly.steps where delivery > :after and delivery <= :until
 -- name: forget_names
 delete from duly.workers where namespace = :namespace;
 delete from duly.gates where target in (select id from duly.targets where namespace = :namespace);
+delete from duly.limits where target in (select id from duly.targets where namespace = :namespace);
 delete from duly.endpoints where namespace = :namespace;
 delete from duly.inbox where namespace = :namespace;
 delete from duly.rollups where namespace = :namespace;
+delete from duly.batches where namespace = :namespace;
 delete from duly.alerts where namespace = :namespace;
 delete from duly.traces where namespace = :namespace;
 delete from duly.agenda where lane in (

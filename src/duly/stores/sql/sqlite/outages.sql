@@ -33,7 +33,7 @@ from (
 -- name: running
 -- When the attempts in progress of live workers were claimed.
 select min(a.claimed_at) as first_at from duly.agenda a
-join duly.targets t on t.id = a.target and t.namespace = :namespace
+join duly.targets t on t.id = abs(a.target) and t.namespace = :namespace
 join duly.workers w on w.id = a.token / 4294967296
 where a.token is not null and w.ended_at is null
   and w.beat_at + cast(w.lease * 1000000 as integer) >= :seen_at;

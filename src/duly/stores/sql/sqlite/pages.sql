@@ -12,12 +12,14 @@ d.namespace = :namespace
   and (:target is null or d.target = (
       select id from duly.targets where namespace = :namespace and name = :target))
   and (:stream is null or d.stream = :stream)
+  and (:in_batch is null or d.batch = :in_batch)
   and (:schedule is null or d.occasion ->> 'schedule' = :schedule)
   and (:tag is null or exists (select 1 from json_each(d.tags) where value = :tag))
   and (:reason is null or d.reason = :reason)
   and (:since is null or d.accepted_at >= :since)
   and (:until is null or d.accepted_at <= :until)
-  and (:text is null or instr(d.error, :text) > 0 or instr(d.key, :text) > 0
+  and (:text is null or instr(d.error, :text) > 0
+       or instr(coalesce(d.key, d.unique_key), :text) > 0
        or instr(cast(d.payload as text), :text) > 0)
   and (:late_over is null or (
       -- The last attempt is never before the first, so most rows need no look at the history.
@@ -54,6 +56,30 @@ select case when d.state = 'pending' and exists (
        ) then 'processing' else d.state end as state, count(*) as count
 from duly.deliveries d
 where {matching} and d.id < :before and d.id >= :floor
+group by 1;
+
+-- name: members
+-- Deliveries of a batch, newest first.
+select b.* from (
+    select d.id from duly.deliveries d
+    where {matching} and d.batch = :in_batch and d.id < :before and d.id >= :floor
+    order by d.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by b.id desc;
+
+-- name: members_floor
+select d.id from duly.deliveries d
+where d.batch = :in_batch and d.id < :before
+order by d.id desc limit 1 offset :most;
+
+-- name: member_counts
+-- As counts, for the deliveries of a batch.
+select case when d.state = 'pending' and exists (
+           select 1 from duly.agenda a
+           where a.lane = coalesce(d.lane, d.number) and a.delivery = d.number and a.token is not null
+       ) then 'processing' else d.state end as state, count(*) as count
+from duly.deliveries d
+where {matching} and d.batch = :in_batch and d.id < :before and d.id >= :floor
 group by 1;
 
 -- name: line
@@ -156,8 +182,37 @@ select b.* from (
 order by b.id desc;
 
 -- name: by_key
-select b.* from duly.deliveries d join duly.booked b on b.id = d.id
-where {matching} and d.key = :key and d.id < :before;
+-- One delivery has a key; a unique key may have many, newest first.
+select b.* from (
+    select d.id from duly.deliveries d where {matching} and d.key = :key and d.id < :before
+    union all
+    select * from (
+        select d.id from duly.deliveries d
+        where {matching} and d.unique_key = :key and d.unique_key is not null and d.id < :before
+        order by d.id desc limit :limit
+    )
+) m join duly.booked b on b.id = m.id
+order by b.id desc limit :limit;
+
+-- name: with_key
+select k.id from duly.deliveries k where k.namespace = :namespace and k.key = :key
+union all
+select k.id from duly.deliveries k
+where k.namespace = :namespace and k.unique_key = :key and k.unique_key is not null
+
+-- name: lateness_by_key
+-- As lateness, of those with a key.
+select b.* from (
+    select l.id, l.late from (
+        select f.id, min(f.first_at, :as_of) - f.due_at as late from (
+            select d.id, d.due_at, {first_start} as first_at from duly.deliveries d
+            where {matching} and d.id in ({with_key}) and d.id >= :floor and d.due_at <= :as_of
+        ) f
+    ) l
+    where l.late >= 0 and (:late_below is null or (l.late, l.id) < (:late_below, :before))
+    order by l.late desc, l.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by m.late desc, m.id desc;
 
 -- name: lateness
 -- Deliveries by lateness, most late first. Lateness is as of a moment, so that it does not change from

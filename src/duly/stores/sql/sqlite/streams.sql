@@ -1,7 +1,7 @@
 -- name: accept
--- As ledger.accept, for requests of which some belong to a stream: id, target, priority, key,
--- address, due_at, after, expires_at, tags, retry, payload, stream, on_failure. A paused stream
--- gets a lane too, so that it is visible, but it is never due.
+-- As ledger.accept, for requests of which some belong to a stream or a batch, or have a turn: id,
+-- target, priority, key, address, due_at, after, expires_at, tags, retry, payload, stream,
+-- on_failure, in_batch, turn. A paused stream gets a lane too, so that it is visible, but it is never due.
 insert into duly.streams (lane, namespace, name, counter, used_at)
 select coalesce((select min(lane) from duly.streams), 0) - row_number() over (order by stream),
        :namespace, stream, many, :now
@@ -13,13 +13,14 @@ on conflict (namespace, name) do update
 set counter = counter + excluded.counter, used_at = excluded.used_at;
 insert into duly.deliveries
     (id, target, priority, namespace, key, address, due_at, accepted_at, expires_at, tags, retry,
-     payload, stream, on_failure, lane, position)
+     payload, stream, on_failure, lane, position, batch, turn)
 select value ->> 0, value ->> 1, value ->> 2, :namespace, value ->> 3, value ->> 4,
        coalesce(value ->> 5, :now + cast(value ->> 6 as real) * 1000000, :now),
        :now, value ->> 7, value ->> 8, value ->> 9, cast(value ->> 10 as blob),
        value ->> 11, value ->> 12, s.lane,
        s.counter - count(*) over (partition by value ->> 11)
-           + row_number() over (partition by value ->> 11 order by b.key)
+           + row_number() over (partition by value ->> 11 order by b.key), value ->> 13,
+       value ->> 14
 from json_each(:batch) b
 left join duly.streams s on s.namespace = :namespace and s.name = value ->> 11
 where true order by b.key

@@ -14,12 +14,14 @@ where namespace = :namespace and reason || ' ' || target > :after
 order by 1 limit :limit;
 
 -- name: facts
-select d.id, d.state, t.name as target, d.address, d.payload, d.key, d.priority, d.tags,
+select d.id, d.state, t.name as target, d.address, d.payload, d.key, d.unique_key,
+       coalesce(d.replaced, 0) as replaced, d.replaced_at, d.priority, d.tags,
        d.retry, d.stream, d.position, d.lane is not null as in_line,
        iif(a.halted = 'blocked', a.halted_at, null) as blocked_at,
-       a.unblocks_at, d.on_failure,
+       a.unblocks_at, d.on_failure, d.turn,
        coalesce(s.name, f.name) as schedule, f.number as former, d.occurrence, d.occasion, d.due_at,
-       iif(a.halted is null, nullif(a.due_at, d.due_at), null) as next_at, d.accepted_at,
+       iif(a.halted is null and a.due_at < 253402214400000000, nullif(a.due_at, d.due_at), null)
+           as next_at, d.accepted_at,
        d.expires_at, d.attempt, iif(d.state = 'dead', d.crashes, a.crashes) as crashes,
        d.started_at, d.finished_at, d.dead_at, d.reason, d.error, d.fingerprint,
        case when d.disposition in ('held', 'given_up') then d.disposition end as disposition,
@@ -109,11 +111,12 @@ insert into duly.deliveries
     (id, lane, target, priority, attempt, state, namespace, stream, position, key, address,
      schedule, occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at,
      dead_at, tags, retry, reason, error, payload, on_failure, fingerprint, crashes,
-     disposition, revivals, generation)
+     disposition, revivals, generation, unique_key, replaced, replaced_at, turn)
 values (:id, :lane, :target, :priority, :attempt, :state, :namespace, :stream, :position, :key,
         :address, :schedule, :occurrence, :occasion, :due_at, :accepted_at, :expires_at,
         :started_at, :finished_at, :dead_at, :tags, :retry, :reason, :error, :payload, :on_failure,
-        :fingerprint, :crashes, :disposition, nullif(:revivals, 0), :generation)
+        :fingerprint, :crashes, :disposition, nullif(:revivals, 0), :generation, :unique_key,
+        nullif(:replaced, 0), :replaced_at, :turn)
 on conflict do nothing
 returning id;
 

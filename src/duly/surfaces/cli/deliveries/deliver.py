@@ -47,5 +47,13 @@ async def accept(
     """Accept a delivery; a message if its key was known."""
     accepted = await app.deliver(target, content, **arguments)
     if accepted.known:
-        print_message(f"key {arguments['key']!r} was known; nothing new was stored")
+        print_message(_known(arguments))
     return accepted
+
+
+def _known(arguments: Mapping[str, Any]) -> str:
+    key, policy = arguments["key"], arguments["on_duplicate"]
+    if arguments["unique"] is None:
+        return f"key {key!r} was known; nothing new was stored"
+    changed = {"replace": "its contents were replaced", "postpone": "it was postponed"}
+    return f"a delivery with key {key!r} waits; {changed.get(policy, 'nothing new was stored')}"

@@ -28,6 +28,7 @@ class DeliveryCriteria:
     tag: Annotated[str | None, Parameter(help="A tag they have.")] = None
     key: Annotated[str | None, Parameter(help="Their key.")] = None
     stream: Annotated[str | None, Parameter(help="Their stream.")] = None
+    batch: Annotated[str | None, Parameter(help="The id of their batch.")] = None
     schedule: Annotated[str | None, Parameter(help="The schedule they come from.")] = None
     reason: Annotated[str | None, Parameter(help="Why they failed, or were cancelled.")] = None
     text: Annotated[str | None, Parameter(help="A text in their error, payload or key.")] = None

@@ -9,9 +9,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.domain.deliveries.retry_texts import plan_from_text
+from duly.domain.endpoints.limits import per
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.records.endpoint import Endpoint
+from duly.records.limit import PerKey
 from duly.surfaces.cli.endpoints.rotation import NewSecret, secret_of, show_once
 from duly.surfaces.cli.terminal.delivery_options import RetryText
 from duly.surfaces.cli.terminal.flags import COMMON, Backend, Common, backend
@@ -32,6 +34,15 @@ class EndpointFlags:
     timeout: Annotated[Text, Parameter(help="The timeout of one attempt, from 1s to 60s.")] = None
     rate: Annotated[float | None, Parameter(help="The most deliveries per second.")] = None
     in_flight: Annotated[int | None, Parameter(help="The most deliveries in flight.")] = None
+    per: Annotated[
+        Text, Parameter(help="What the key of limits for each key means, as in customer.")
+    ] = None
+    per_in_flight: Annotated[
+        int | None, Parameter(help="The most deliveries in flight for each key.")
+    ] = None
+    per_rate: Annotated[
+        float | None, Parameter(help="The most deliveries per second for each key.")
+    ] = None
     retry: RetryText = None
 
     def details(self) -> dict[str, Any]:
@@ -44,9 +55,23 @@ class EndpointFlags:
             else duration("timeout", self.timeout).total_seconds(),
             "rate": self.rate,
             "in_flight": self.in_flight,
+            "limits": self._per_key(),
             "retry": None if self.retry is None else plan_from_text("retry", self.retry),
         }
         return {name: value for name, value in found.items() if value is not None}
+
+    def _per_key(self) -> PerKey | None:
+        given = self.per_in_flight, self.per_rate
+        if self.per is None:
+            if given != (None, None):
+                raise InvalidInput("per", "name what the key means, as in --per customer")
+            return None
+        try:
+            return per(self.per, in_flight=self.per_in_flight, rate=self.per_rate)
+        except InvalidInput as error:
+            # Here the limits have other names.
+            flags = {"rate": "per_rate", "in_flight": "per_in_flight"}
+            raise InvalidInput(flags.get(error.field, "per"), error.problem) from error
 
 
 @Parameter(name="*")
@@ -58,6 +83,7 @@ class RemovedOptions:
     no_in_flight: Annotated[
         bool, Parameter(negative=(), help="Remove the limit of deliveries in flight.")
     ] = False
+    no_per: Annotated[bool, Parameter(negative=(), help="Remove the limits for each key.")] = False
     default_retry: Annotated[
         bool, Parameter(negative=(), help="Remove its plan: the default applies.")
     ] = False
@@ -71,12 +97,14 @@ class RemovedOptions:
         flags = {
             "rate": self.no_rate,
             "in_flight": self.no_in_flight,
+            "limits": self.no_per,
             "retry": self.default_retry,
         }
         names = [name for name, is_set in flags.items() if is_set]
         for name in names:
             if name in given:
-                raise InvalidInput(name, "set it or remove it, not both")
+                flag = "per" if name == "limits" else name
+                raise InvalidInput(flag, "set it or remove it, not both")
         return dict.fromkeys(names)
 
 

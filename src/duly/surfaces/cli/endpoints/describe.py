@@ -12,6 +12,7 @@ from duly.records.endpoint import (
     EndpointState,
     SecretStatus,
 )
+from duly.surfaces.cli.limits import per_key_in_words
 from duly.surfaces.cli.terminal.output import cell, facts, table
 from duly.surfaces.cli.terminal.retry_plans import plan_in_words
 from duly.surfaces.cli.terminal.times import spelled
@@ -56,6 +57,7 @@ def shown(endpoint: Endpoint) -> str:
         "timeout": spelled(endpoint.timeout),
         "rate": _rate(endpoint.rate) or "any",
         "in_flight": endpoint.in_flight or "any number",
+        "limits": per_key_in_words(endpoint.limits),
         "retry": plan_in_words(endpoint.retry),
         "state": endpoint.state,
         "since": endpoint.state_at,

@@ -28,6 +28,21 @@ After = Annotated[
     Parameter(name=("--after", "--in"), help="How long from now it is due, as in 90s or 1h30m."),
 ]
 Key = Annotated[str | None, Parameter(help="A repeated key returns the same delivery.")]
+Unique = Annotated[
+    str | None,
+    Parameter(help="pending: only one delivery with this key waits for the target at a time."),
+]
+OnDuplicate = Annotated[
+    str | None,
+    Parameter(
+        help="If another with the unique key waits: keep it and drop this one, replace its "
+        "contents, or postpone it too."
+    ),
+]
+Latest = Annotated[
+    str | None,
+    Parameter(help="How long after the first acceptance it is not postponed further, as in 5m."),
+]
 Priority = Annotated[int, Parameter(help="9 goes first, 1 last.")]
 ExpiresAt = Annotated[str | None, Parameter(help="Cancel it if it has not started by then.")]
 Tags = Annotated[
@@ -47,6 +62,12 @@ OnFailure = Annotated[
     str | None,
     Parameter(help="What a failed delivery does to those behind it: block or release."),
 ]
+FairKey = Annotated[
+    str | None, Parameter(help="Deliveries of a target with different fair keys take turns.")
+]
+LimitKey = Annotated[
+    str | None, Parameter(help="The key to which its target's limits for each key apply.")
+]
 
 
 RetryText = Annotated[
@@ -59,6 +80,9 @@ RetryText = Annotated[
 ]
 
 
+BatchId = Annotated[str | None, Parameter(help="The id of the open batch that it joins.")]
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class DeliveryOptions:
@@ -67,28 +91,38 @@ class DeliveryOptions:
     at: At = None
     after: After = None
     key: Key = None
+    unique: Unique = None
+    on_duplicate: OnDuplicate = None
+    latest: Latest = None
     priority: Priority = DEFAULT_PRIORITY
     expires_at: ExpiresAt = None
     tags: Tags = ()
     retry: RetryText = None
     stream: StreamName = None
     on_failure: OnFailure = None
+    fair_key: FairKey = None
+    limit_key: LimitKey = None
+    batch: BatchId = None
 
     def arguments(self) -> dict[str, Any]:
         """The options as arguments of `App.deliver`."""
         given = asdict(self)
-        for name, read in READERS.items():
-            given[name] = None if given[name] is None else read(name, given[name])
-        return given
+        return given | {name: read_option(name, given[name]) for name in READERS}
 
 
 OPTIONS = DeliveryOptions()
 READERS: dict[str, Callable[[str, str], Any]] = {
     "at": moment,
     "after": duration,
+    "latest": duration,
     "expires_at": moment,
     "retry": plan_from_text,
 }
+
+
+def read_option(name: str, text: str | None) -> Any:
+    """The value of an option that is given as text."""
+    return None if text is None else READERS[name](name, text)
 
 
 def content_of(payload: str | None) -> bytes | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 from uuid import UUID
 
@@ -47,6 +47,18 @@ async def whole_key_id(app: Backend, given: str) -> str:
     # Ids that begin with a text sort directly after it.
     found = [each.id for each in await app.keys.list(after=given, limit=LISTED + 1)]
     return _only(given, [each for each in found if each.startswith(given)], "key", "keys")
+
+
+async def only_id(
+    given: str, search: Callable[[], Awaitable[Sequence[str]]], kind: str, kinds: str
+) -> str:
+    """The whole id, if it is given or the only one found that begins with what is given."""
+    try:
+        return str(UUID(given))
+    except ValueError:
+        beginning = checked_beginning(given)
+    found = [each for each in await search() if each.replace("-", "").startswith(beginning)]
+    return _only(given, found, kind, kinds)
 
 
 def _only(given: str, found: Sequence[str], kind: str, kinds: str) -> str:

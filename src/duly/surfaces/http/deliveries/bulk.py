@@ -76,7 +76,7 @@ async def _all_or_none(app: Namespace, given: list[dict[str, Any]]) -> Sequence[
     try:
         return await app.deliver_many(given)
     except NotFound as error:
-        raise InvalidInput("target", str(error)) from error
+        raise InvalidInput(bulk_bodies.field_of(error), str(error)) from error
 
 
 def _all_valid(given: list[Decoded]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from duly.domain.endpoints.targets import target_of
-from duly.errors import DulyError, InvalidInput
+from duly.errors import DulyError, InvalidInput, NotFound
 from duly.records.delivery import Accepted, NewDelivery
 from duly.surfaces.http.protocol.decoding import checked, decoder, refusal
 from duly.surfaces.http.protocol.items import EACH, SLICE, Item
@@ -48,6 +48,11 @@ class BulkAnswer(msgspec.Struct, frozen=True):
     known: int
     refused: int
     items: list[BulkItem]
+
+
+def field_of(error: NotFound) -> str:
+    """The field of a delivery that names what does not exist."""
+    return "batch" if error.kind == "batch" else "target"
 
 
 async def answered(results: Sequence[Accepted | DulyError], turns: Turns) -> BulkAnswer:

@@ -30,6 +30,7 @@ from duly.surfaces.http.deliveries.bodies import (
     StuckQuery,
     WaitQuery,
 )
+from duly.surfaces.http.deliveries.bulk_bodies import field_of
 from duly.surfaces.http.protocol.backpressure import SINGLE
 from duly.surfaces.http.protocol.bodies import seconds
 from duly.surfaces.http.protocol.bulk import run_bulk
@@ -57,8 +58,8 @@ async def _accept(app: Namespace, new: NewDelivery, id: str | None) -> Accepted:
     try:
         return await app.deliver(target, payload, id=id, **options)
     except NotFound as error:
-        # The body names a target that does not exist; the path is right.
-        raise InvalidInput("target", str(error)) from error
+        # The body names a target or batch that does not exist; the path is right.
+        raise InvalidInput(field_of(error), str(error)) from error
 
 
 @get("/deliveries", operation_id="list_deliveries")

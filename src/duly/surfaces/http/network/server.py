@@ -16,7 +16,6 @@ from duly.surfaces.http.protocol.responses import ASGIApp
 from duly.surfaces.process.addresses import CannotListen, bound, url_of
 
 STOP_SECONDS = 5
-"""How long a stop waits for running requests."""
 LISTENERS = 32
 """How many connections may be accepted at each turn of the event loop.
 
@@ -28,7 +27,8 @@ hundreds of clients would wait for seconds, the probe of /health among them.
 class HttpServer:
     """Listens on one address: bound at once, so that an address in use is reported early.
 
-    If processes share an address, its socket is passed as `listener`.
+    If processes share an address, its socket is passed as `listener`. A stop waits `goodbye`
+    seconds for running requests.
     """
 
     def __init__(
@@ -37,12 +37,14 @@ class HttpServer:
         address: tuple[str, int],
         connections: Connections,
         listener: Any = None,
+        *,
+        goodbye: int = STOP_SECONDS,
     ) -> None:
         self._host, self._port = address
         self._socket = bound(*address) if listener is None else listener
         self._listeners: list[Any] = []
         self._connections = connections
-        self._server = _Server(_config(application, connections))
+        self._server = _Server(_config(application, connections, goodbye))
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
@@ -102,7 +104,7 @@ class _Server(uvicorn.Server):
         self.opened.set()
 
 
-def _config(application: ASGIApp, connections: Connections) -> uvicorn.Config:
+def _config(application: ASGIApp, connections: Connections, goodbye: int) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         # Called for each connection.
@@ -115,5 +117,5 @@ def _config(application: ASGIApp, connections: Connections) -> uvicorn.Config:
         # The client's address is taken from the socket: a header could contain anything.
         proxy_headers=False,
         server_header=False,
-        timeout_graceful_shutdown=STOP_SECONDS,
+        timeout_graceful_shutdown=goodbye,
     )

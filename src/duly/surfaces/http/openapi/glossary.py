@@ -17,10 +17,12 @@ TAGS = {
     "audit": "Who changed what.",
     "calendars": "The closed days that rules leave out.",
     "dead-letters": "Deliveries that are not tried again by themselves.",
+    "batches": "Deliveries whose common end is announced by one more.",
     "deliveries": "What to deliver, and the result.",
     "endpoints": "URLs with a name, a secret and limits.",
     "events": "Live counts, one event a second.",
     "keys": "Who may use this API.",
+    "limits": "How many deliveries of a target run at once and start a second.",
     "orphaned-schedules": "Schedules that code declared and no longer declares.",
     "recovery": "How dead letters recover by themselves.",
     "schedules": "Rules that make deliveries.",
@@ -33,11 +35,13 @@ TAGS = {
 }
 
 IN_PATHS = {
+    "batches.id": Words("the id of a batch", ID),
     "calendars.name": Words("the name of a calendar", "nrw"),
     "dead-letters.id": Words("the id of a dead letter", ID),
     "deliveries.id": Words("the id of a delivery", ID),
     "endpoints.name": Words("the name of an endpoint", "billing"),
     "keys.id": Words("the id of a key, which is its public part", "k3f9a0c2"),
+    "limits.target": Words("a handler's name, or endpoint:NAME", "report"),
     "recovery.reason": Words("why they died", "timeout_exceeded"),
     "schedules.name": Words("the name of a schedule", "monday-report"),
     "streams.name": Words("the name of a stream", "customer:17"),
@@ -48,6 +52,8 @@ IN_PATHS = {
 FILTERS = {
     "CountsQuery.state": Words("not possible: the counts are by state", "dead"),
     "DeliveryFilter.state": Words("only those in this state", "dead"),
+    "DeliveryFilter.batch": Words("the id of a batch: only its members", ID),
+    "BatchQuery.state": Words("only those in this state; all by default", "closed"),
     "DeliveryFilter.key": Words("the key it was accepted with", "order-17"),
     "DeadLetterCriteria.target": Words(
         "a handler, endpoint:NAME, or https://example.org", "report"
@@ -85,6 +91,13 @@ MOVES = {
 DELIVERIES = {
     "at": Words("when it is due; now if neither `at` nor `after` is given", LATER),
     "key": Words("a repeated key returns the first delivery and makes no other", "order-17"),
+    "unique": Words("`pending`: of those with this key and target only one waits", "pending"),
+    "on_duplicate": Words(
+        "if another waits: drop this one (keep), or give that one its contents (replace), and its "
+        "due time too (postpone)",
+        "keep",
+    ),
+    "latest": Words("seconds from the first acceptance, past which it is not postponed", 300),
     "url": Words("an http or https address", "https://example.org/hook"),
     "endpoint": Words("the name of an endpoint", "billing"),
     "method": Words("the method of the request", "POST"),
@@ -96,6 +109,9 @@ DELIVERIES = {
         "deliveries behind a failed one wait (block) or proceed (release); null: the default",
         "release",
     ),
+    "fair_key": Words("deliveries with different fair keys take turns", "customer:17"),
+    "limit_key": Words("the key to which the target's limits for each key apply", "customer:17"),
+    "batch": Words("the id of the open batch that it joins", ID),
     "priority": Words("9 is the highest, 1 the lowest", 5),
     "tags": Words("tags for searching", ["vip"]),
     "expires_at": Words("it is cancelled if it has not started by this time", LATER),
@@ -124,10 +140,12 @@ SCHEDULES = {
 }
 
 OTHERS = {
+    "NewBatch.name": Words("a name for people", "november"),
     "NewEndpoint.name": Words("the name that deliveries use", "billing"),
     "description": Words("what it is for", "invoices"),
     "rate": Words("the most deliveries per second", 50),
     "in_flight": Words("the most deliveries in flight at once", 10),
+    "limits": Words("limits for each key", {"name": "customer", "in_flight": 2}),
     "scope": Words("what it may do: read, operate or admin", "operate"),
     "NewKey.expires_at": Words("when it expires", LATER),
 }
@@ -150,7 +168,10 @@ ANSWERED = {
     "Delivery.dead_at": Words("when it became a dead letter"),
     "Delivery.late_seconds": Words("how long after its due moment the last attempt began"),
     "Delivery.key": Words("the key it was accepted with"),
+    "Delivery.unique": Words("`pending` if only one with its key waits for its target"),
+    "Delivery.replaced_at": Words("when its contents were last replaced"),
     "Delivery.url": Words("where a webhook goes"),
+    "Delivery.batch": Words("the batch it belongs to"),
     "Delivery.stream": Words("the stream it belongs to"),
     "Delivery.position": Words("its position in that stream"),
     "Delivery.schedule": Words("the schedule that made it"),
@@ -165,6 +186,19 @@ ANSWERED = {
     "Schedule.version": Words("counts its changes; it is the `ETag`"),
     "Calendar.version": Words("counts its changes; it is the `ETag`"),
     "Endpoint.version": Words("counts its changes; it is the `ETag`"),
+    "Batch.id": Words("its id", ID),
+    "Batch.name": Words("its name"),
+    "Batch.state": Words("open, closed, finished or cancelled"),
+    "Batch.members": Words("how many members it has"),
+    "Batch.waiting": Words("members that wait"),
+    "Batch.processing": Words("members that are being processed"),
+    "Batch.completed": Words("members that completed"),
+    "Batch.dead": Words("members that are dead letters"),
+    "Batch.cancelled": Words("members that were cancelled"),
+    "Batch.opened_at": Words("when it was opened"),
+    "Batch.closed_at": Words("when it was closed"),
+    "Batch.cancelled_at": Words("when it was cancelled"),
+    "Batch.finished_at": Words("when all its members had ended"),
     "BulkResult.matching": Words("how many matched"),
     "BulkResult.moved": Words("how many this call changed"),
     "BulkResult.until": Words("pass it with the same request to continue"),

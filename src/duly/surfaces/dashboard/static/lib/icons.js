@@ -8,6 +8,7 @@ const PATHS = {
   deliveries: "M2 4h12M2 8h12M2 12h8",
   schedules: "M8 4v4l3 2M14 8A6 6 0 1 1 2 8a6 6 0 0 1 12 0Z",
   streams: "M2 8h3M6.5 8h3M11 8h3M12 6l2 2-2 2",
+  batches: "M2 2h5v5H2zM9 2h5v5H9zM2 9h5v5H2zM9.5 11.5l1.5 1.5 3-3.5",
   dead_letters: "M8 1.8 14.2 8 8 14.2 1.8 8ZM6 6l4 4M10 6l-4 4",
   endpoints: "M6 10 10 6M7 4.5 8.8 2.7a3 3 0 0 1 4.4 4.4L11.5 9M9 11.5l-1.8 1.8a3 3 0 0 1-4.4-4.4L4.5 7",
   workers: "M3 3h10v4H3zM3 9h10v4H3zM5.5 5h.01M5.5 11h.01",

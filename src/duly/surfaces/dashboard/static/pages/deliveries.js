@@ -15,7 +15,7 @@ import { stateTabs } from "./delivery_tabs.js";
 
 /** @typedef {import("../lib/types.js").Delivery} Delivery */
 
-const WORDS = ["state", "target", "stream", "schedule", "tag", "reason", "key", "id", "late_over"];
+const WORDS = ["state", "target", "stream", "batch", "schedule", "tag", "reason", "key", "id", "late_over"];
 
 export function render() {
   const query = computed(() => place.value.query);

@@ -163,6 +163,10 @@ function waiting(delivery) {
     return html`<div class="banner warn">
       ${icon("paused")}<span>It waits: ${prose(delivery.waits)}</span>
     </div>`;
+  if (delivery.reason === "superseded")
+    return html`<div class="banner">
+      ${icon("cancelled")}<span><b>Superseded:</b> ${prose(delivery.error ?? "")}</span>
+    </div>`;
   if (delivery.error && delivery.state === "dead")
     return html`<div class="banner bad">
       ${icon("dead")}<span><b>${delivery.reason}:</b> ${delivery.error}</span>
@@ -197,12 +201,29 @@ function facts(delivery) {
           <span class="dim">position ${delivery.position}</span>`,
     ],
     [
+      "Batch",
+      delivery.batch &&
+        html`<a href=${link(["deliveries"], { q: `batch:${delivery.batch}` })}>${delivery.batch}</a>`,
+    ],
+    [
       "Schedule",
       delivery.schedule && html`<a href=${link(["schedules", delivery.schedule])}>${delivery.schedule}</a>`,
     ],
     ["Scheduled for", delivery.scheduled_for && fullMoment(delivery.scheduled_for)],
     ["Merged", delivery.merged || null],
-    ["Key", delivery.key],
+    [
+      "Key",
+      delivery.unique ? html`${delivery.key} <span class="dim">only one with it waits</span>` : delivery.key,
+    ],
+    [
+      "Replaced",
+      delivery.replaced
+        ? html`${delivery.replaced} times
+            <span class="dim">last</span> ${fullMoment(delivery.replaced_at ?? "")}`
+        : null,
+    ],
+    ["Fair key", delivery.fair_key],
+    ["Limit key", delivery.limit_key],
     [
       "Tags",
       delivery.tags?.length

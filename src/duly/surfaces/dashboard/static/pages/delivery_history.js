@@ -27,7 +27,12 @@ export function timeline(delivery) {
 }
 
 /** Changes that leave the state as it is have words of their own. @type {Record<string, string>} */
-const WORDS = { given_up: "given up for good", hold_released: "released" };
+const WORDS = {
+  given_up: "given up for good",
+  hold_released: "released",
+  replaced: "contents replaced by a later delivery",
+  superseded: "superseded by a later delivery",
+};
 
 /** @param {Transition} each */
 function changeItem(each) {
@@ -50,6 +55,7 @@ function changeItem(each) {
 function causeOf({ reason, note }) {
   if (reason === "recovery") return "by a recovery policy";
   if (reason === "generation") return `in generation ${note}`;
+  if (reason === "superseded") return "a later one with its key waits";
   return reason === "operator" ? "by an operator" : null;
 }
 

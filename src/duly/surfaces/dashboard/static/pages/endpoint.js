@@ -10,6 +10,7 @@ import { operate } from "../lib/session.js";
 import { fullMoment, momentOf, stateMark, troubleOf } from "../lib/ui.js";
 import { html, when } from "../lib/view.js";
 import { edit, moves } from "./endpoint_operations.js";
+import { keyWords } from "./limits.js";
 
 /** @typedef {import("../lib/types.js").Endpoint} Endpoint */
 /** @typedef {{ ok: boolean, status: number | null, timing: Record<string, number>, excerpt: string, note: string, reason: string | null, error: string | null }} Test */
@@ -80,6 +81,8 @@ export function render(place) {
                   <dd>${() => (found().rate ? `${found().rate} per second` : "no limit")}</dd>
                   <dt>At once</dt>
                   <dd>${() => found().in_flight ?? "no limit"}</dd>
+                  <dt>For each key</dt>
+                  <dd>${() => keyWords(found().limits) ?? "no limit"}</dd>
                   <dt>Secrets</dt>
                   <dd>
                     ${() => found().secrets.map((each) => html`<div>${each.signs_until ? html`signs until ${fullMoment(each.signs_until)}` : "signs"} <span class="dim">${each.sealed_with ? `sealed with ${each.sealed_with}` : ""}</span></div>`)}

@@ -32,12 +32,19 @@ export const PAGES = [
     key: "m",
     load: ({ parts }) => (parts[1] ? import("./stream.js") : import("./streams.js")),
   },
+  { name: "batches", title: "Batches", key: "t", load: () => import("./batches.js") },
   { name: "dead_letters", title: "Dead letters", key: "l", load: () => import("./dead_letters.js") },
   {
     name: "endpoints",
     title: "Endpoints",
     key: "e",
     load: ({ parts }) => (parts[1] ? import("./endpoint.js") : import("./endpoints.js")),
+  },
+  {
+    name: "limits",
+    title: "Limits",
+    key: "i",
+    load: ({ parts }) => (parts[1] ? import("./limit_keys.js") : import("./limits.js")),
   },
   { name: "workers", title: "Workers", key: "w", load: () => import("./workers.js") },
   {

@@ -179,7 +179,7 @@ function preview(typed) {
     }, 250);
   });
   onDispose(() => clearTimeout(timer));
-  return html`<section class="card" aria-label="Preview" aria-live="polite">
+  return html`<section class="card preview" aria-label="Preview" aria-live="polite">
     <div class="inside stack">
       ${() => (problem.value ? html`<p class="field-error">${problem.value}</p>` : null)}
       ${() =>
