@@ -12,6 +12,7 @@ import uvloop
 import duly
 from duly.domain.deliveries.identifiers import token
 from duly.domain.deliveries.outcomes import complete
+from duly.domain.moments import microseconds
 from duly.ports import ClaimRequest
 
 
@@ -41,7 +42,7 @@ async def _loop(app: duly.App, worker: int, target: int, batch: int) -> int:
             settled += len(await writing)
         if not claimed:
             return settled
-        floor, now = max(each.ready_at for each in claimed), app.clock.now()
+        floor, now = max(each.ready_at for each in claimed), microseconds(app.clock.now())
         done = [complete(each, now, now) for each in claimed]
         writing = asyncio.create_task(app.store.agenda.settle(done))
 

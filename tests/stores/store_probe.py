@@ -11,6 +11,7 @@ from uuid import UUID
 from duly.domain.deliveries.delivery import Claimed, Lane, PreparedDelivery
 from duly.domain.deliveries.identifiers import delivery_id, token
 from duly.domain.deliveries.outcomes import Settlement, Verdict
+from duly.domain.moments import microseconds
 from duly.errors import Conflict
 from duly.ports import ClaimRequest
 from duly.records.delivery import Accepted
@@ -181,8 +182,8 @@ def settlement(claimed: Claimed, verdict: Verdict, now: datetime, **changes: Any
         "delivery": claimed.id,
         "verdict": verdict,
         "attempt": claimed.attempt + spends,
-        "started_at": now + timedelta(seconds=1, microseconds=1),
-        "finished_at": now + timedelta(seconds=2, microseconds=2),
+        "started_us": microseconds(now) + 1_000_001,
+        "finished_us": microseconds(now) + 2_000_002,
         "priority": claimed.priority,
         "wait": 90.5 if verdict is Verdict.RETRY else None,
         "reason": None if verdict is Verdict.COMPLETED else f"the reason of {verdict}",

@@ -6,6 +6,7 @@ from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Settlement, Verdict, emptied
+from duly.domain.moments import microseconds
 from duly.services.streams import Streams
 from duly.stores.postgres.database import Postgres
 from tests.stores.store_probe import Row, StoreProbe, _plain, settlement
@@ -59,7 +60,7 @@ class StreamProbe:
             if found is None:
                 break
             assert found.id is None, "the stream is not empty"
-            await self.probe.settle(emptied(found, self.probe.clock.now()))
+            await self.probe.settle(emptied(found, microseconds(self.probe.clock.now())))
         return await self.probe.count("agenda") == 0
 
     async def lane(self, name: str = NAME) -> Row | None:

@@ -7,6 +7,7 @@ import pytest
 from duly.domain.dead_letters import why_suspected
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.outcomes import Verdict
+from duly.domain.moments import microseconds
 from duly.errors import Conflict
 from duly.ports import BulkCursor, Discard, Retry
 from duly.records.dead_letter import DeadLetterFilter
@@ -109,7 +110,7 @@ async def test_a_second_death_by_a_clock_that_is_behind_is_not_moved_again(
     worker = await probe.worker()
     (claimed,) = await probe.claim(worker)
     early = START + SECOND
-    await probe.settle(settlement(claimed, Verdict.DEAD, early, finished_at=early))
+    await probe.settle(settlement(claimed, Verdict.DEAD, early, finished_us=microseconds(early)))
     assert (await probe.ledger(id))["dead_at"] < until
     assert await probe.store.dead_letters.count(wanted) == 0
     assert await move_all(probe, wanted) == 0

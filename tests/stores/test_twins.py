@@ -12,7 +12,7 @@ PARAMETERS = {
     "maintenance.free_orphans": ({"after", "until"}, set()),
     # SQLite gets all rows of a batch in one parameter, in the order of PostgreSQL's columns.
     "agenda.complete": (
-        {"lane", "token", "started_at", "finished_at", "answer"},
+        {"lane", "token", "started_us", "finished_us", "answer"},
         {"batch"},
     ),
     "ledger.accept": (
@@ -36,7 +36,7 @@ PARAMETERS = {
     "schedules.make": ({"schedule", "id", "occurrence", "due_at", "occasion"}, {"batch"}),
     "streams.advance": (
         {
-            *("lane", "token", "delivery", "position", "started_at", "finished_at", "apart"),
+            *("lane", "token", "delivery", "position", "started_us", "finished_us", "apart"),
             *("blocks", "follower", "follower_position", "more", "answer"),
         },
         {"batch"},
@@ -49,7 +49,7 @@ PARAMETERS = {
         {"batch"},
     ),
     "streams.finish": (
-        {"lane", "token", "position", "started_at", "finished_at", "answer"},
+        {"lane", "token", "position", "started_us", "finished_us", "answer"},
         {"batch"},
     ),
     "turns.visit": ({"priority", "target", "after", "most"}, {"batch"}),

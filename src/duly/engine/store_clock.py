@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from duly.domain.moments import microseconds
 from duly.ports import Clock
 
 SLACK = timedelta(milliseconds=100)
@@ -21,10 +22,17 @@ class StoreClock:
         self._ahead = clock.now().timestamp() - clock.monotonic()
         self.now: Callable[[], datetime] = clock.now if clock.virtual else self._now
         """The current time by the store's clock."""
+        self.now_us: Callable[[], int] = self._virtual_us if clock.virtual else self._now_us
+        """The same in microseconds since 1970."""
 
     def _now(self) -> datetime:
-        # Called twice for every delivery: this is four times as fast as adding a timedelta.
         return datetime.fromtimestamp(self._ahead + self.monotonic(), UTC)
+
+    def _now_us(self) -> int:
+        return int((self._ahead + self.monotonic()) * 1e6)
+
+    def _virtual_us(self) -> int:
+        return microseconds(self.now())
 
     def observe(self, seen_at: datetime) -> None:
         """Set the clock from an answer of the store."""

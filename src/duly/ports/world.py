@@ -52,10 +52,13 @@ class Execution(Protocol):
 
     claimed: Claimed
     target: str
-    started_at: datetime
     task: asyncio.Task[Any]
     foreign: str | None
     """The delivery's namespace, if it is not the worker's own."""
+
+    @property
+    def started_at(self) -> datetime:
+        """When it started, by the store's clock."""
 
     @property
     def namespace(self) -> str:

@@ -24,6 +24,7 @@ from duly.domain.deliveries.outcomes import (
 )
 from duly.domain.deliveries.retry import attempts_allowed, delays, exponential
 from duly.domain.deliveries.states import may_move
+from duly.domain.moments import microseconds
 from duly.records.reason import Reason
 from duly.records.retry_plan import RetryPlan, no_retry
 from duly.records.state import State
@@ -74,8 +75,8 @@ def decided(claimed: Claimed, outcome: Outcome, plan: RetryPlan = PLAN) -> Settl
         claimed,
         outcome,
         plan,
-        started_at=NOON,
-        finished_at=NOON + timedelta(seconds=1),
+        started_us=microseconds(NOON),
+        finished_us=microseconds(NOON) + 1_000_000,
         chance=lambda: 0.5,
         crash_rule=RULE,
     )
@@ -188,8 +189,8 @@ def test_an_expired_delivery_spends_no_attempt() -> None:
 
 
 def test_the_fast_path_of_completion_decides_the_same() -> None:
-    claimed, end = held(attempt=2), NOON + timedelta(seconds=1)
-    assert complete(claimed, NOON, end) == decided(claimed, Completed())
+    claimed, end = held(attempt=2), microseconds(NOON) + 1_000_000
+    assert complete(claimed, microseconds(NOON), end) == decided(claimed, Completed())
 
 
 @pytest.mark.requirement("F3")

@@ -5,9 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from duly.domain.deliveries.outcomes import Settlement, Verdict
+from duly.domain.moments import microseconds
 from duly.engine.execution.batch_events import SAMPLE, Call, batch_event
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+AT = microseconds(NOW)
 NAMES = {1: "work", 2: "mail"}
 pytestmark = pytest.mark.requirement("S3", "D11")
 
@@ -16,7 +18,7 @@ def settlement(
     verdict: Verdict = Verdict.COMPLETED, target: int = 1, attempt: int = 1
 ) -> Settlement:
     return Settlement(
-        *("lane", 7, "id", verdict, attempt, NOW, NOW + timedelta(seconds=2), 5),
+        *("lane", 7, "id", verdict, attempt, AT, AT + 2_000_000, 5),
         target=target,
         due_at=NOW - timedelta(seconds=90),
         ready_at=NOW - timedelta(seconds=5),

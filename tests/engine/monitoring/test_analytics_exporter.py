@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 import duly
 from duly import App, Delivery
 from duly.domain.deliveries.outcomes import Settlement, Verdict
+from duly.domain.moments import microseconds
 from duly.domain.monitoring.schedule_counts import Count, key_of
 from duly.domain.schedules.schedule import Occasion, encode_occasion
 from duly.engine.monitoring import analytics_exporter as engine_analyst
@@ -178,7 +179,9 @@ class Unavailable:
 
 def settled(n: int) -> Settlement:
     occasion = encode_occasion(Occasion(f"schedule {n}", LONG_AGO))
-    return Settlement(n, 1, "id", Verdict.COMPLETED, 1, None, LONG_AGO, 0, occasion=occasion)
+    return Settlement(
+        n, 1, "id", Verdict.COMPLETED, 1, None, microseconds(LONG_AGO), 0, occasion=occasion
+    )
 
 
 @pytest.mark.requirement("C9")

@@ -309,7 +309,7 @@ def test_a_hanging_target_keeps_an_eighth_and_an_answering_one_gets_half() -> No
     for _ in range(35):
         gates.end(y)
     assert gates.room(y) == 35, "being idle does not reduce the share"
-    failed = Settlement(1, 1, "d", Verdict.RETRY, 1, NOW, NOW, 5, reason=Reason.TIMEOUT_EXCEEDED)
+    failed = Settlement(1, 1, "d", Verdict.RETRY, 1, 1, 2, 5, reason=Reason.TIMEOUT_EXCEEDED)
     gates.note(y, failed)
     assert gates.room(y) == 10, "after a failure the share starts again"
 

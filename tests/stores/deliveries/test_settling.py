@@ -8,6 +8,7 @@ import pytest
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.identifiers import worker_of
 from duly.domain.deliveries.outcomes import Verdict
+from duly.domain.moments import microseconds
 from tests.stores.store_probe import START, Row, StoreProbe, settlement
 
 STARTED = START + timedelta(seconds=1, microseconds=1)
@@ -130,7 +131,7 @@ async def test_expired_ends_the_lane_as_cancelled(probe: StoreProbe) -> None:
 async def test_handing_back_does_not_change_the_ledger(probe: StoreProbe, verdict: Verdict) -> None:
     claimed, ledger, lane = await before(probe)
     probe.clock.advance(10)
-    written = settlement(claimed, verdict, START, priority=0, crashes=2, started_at=None)
+    written = settlement(claimed, verdict, START, priority=0, crashes=2, started_us=None)
     assert await probe.settle(written) == {claimed.lane}
     assert await probe.ledger(claimed.id) == ledger
     counted = {"priority": 0, "crashes": 2} if verdict is Verdict.RECLAIMED else {}
@@ -299,7 +300,9 @@ async def test_times_are_kept_to_the_microsecond(probe: StoreProbe) -> None:
     claimed = await probe.claimed()
     started, finished = moment - timedelta(microseconds=2), moment
     written = settlement(claimed, Verdict.COMPLETED, START)
-    written = msgspec.structs.replace(written, started_at=started, finished_at=finished)
+    written = msgspec.structs.replace(
+        written, started_us=microseconds(started), finished_us=microseconds(finished)
+    )
     await probe.settle(written)
     ledger = await probe.ledger(claimed.id)
     assert (ledger["started_at"], ledger["finished_at"]) == (started, finished)

@@ -185,7 +185,7 @@ class Compared:
             if each.id not in self._ids:
                 continue  # of an earlier example
             now = self._probe.clock.now()
-            await self._probe.settle(settlement(each, Verdict.RECLAIMED, now, started_at=None))
+            await self._probe.settle(settlement(each, Verdict.RECLAIMED, now, started_us=None))
             self._model.put_back(wait=None, spends=False)
         self._held = None
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from duly.domain.checks import LATEST, checked_id
-from duly.domain.time.offsets import EPOCH
+from duly.domain.moments import EPOCH
 from duly.errors import InvalidInput, quoted
 
 MICROSECOND = timedelta(microseconds=1)

@@ -24,9 +24,9 @@ from statistics import median
 
 import msgspec
 
+from duly.domain.moments import EPOCH
 from duly.domain.monitoring.rollups import MINUTE
 from duly.domain.time.durations import seconds_of
-from duly.domain.time.offsets import EPOCH
 from duly.errors import InvalidInput
 from duly.records.outage import Outage
 

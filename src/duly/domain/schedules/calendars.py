@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from duly.domain.checks import MOST_SHOWN
+from duly.domain.moments import EPOCH
 from duly.domain.time.business_days import (
     HORIZON,
     BusinessDays,
@@ -17,7 +18,6 @@ from duly.domain.time.business_days import (
 from duly.domain.time.calendars import weekend_of
 from duly.domain.time.cron import pattern
 from duly.domain.time.occurrences import Occurrence
-from duly.domain.time.offsets import EPOCH
 from duly.domain.time.rules import At, Cron, Rule, calendar_of, parts_of, with_days
 from duly.domain.time.walltimes import derive
 from duly.domain.time.zones import zone

@@ -10,10 +10,10 @@ from typing import Any, assert_never
 import msgspec
 from msgspec import UNSET
 
+from duly.domain.moments import EPOCH
 from duly.domain.time import rules
 from duly.domain.time.combinations import MOST_RULES
 from duly.domain.time.cron import pattern
-from duly.domain.time.offsets import EPOCH
 from duly.domain.time.rules import AnyOf, At, Cron, Every, Rule, Yearly
 from duly.errors import InvalidInput
 from duly.records.schedule import RuleExplanation, RuleSpec, UpcomingRun

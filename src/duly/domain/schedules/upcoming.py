@@ -9,10 +9,10 @@ from itertools import islice
 import msgspec
 from msgspec import UNSET
 
+from duly.domain.moments import EPOCH
 from duly.domain.schedules.planning import INSTANT
 from duly.domain.time.business_days import Except, LocalDays, day_of_number
 from duly.domain.time.cron import pattern
-from duly.domain.time.offsets import EPOCH
 from duly.domain.time.rules import At, Cron, Rule, Yearly, calendar_of, parts_of
 from duly.domain.time.zones import zone
 from duly.records.schedule import LeftOut, UpcomingRun

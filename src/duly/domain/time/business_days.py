@@ -15,10 +15,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from duly.domain.checks import checked_name, checked_text
+from duly.domain.moments import EPOCH
 from duly.domain.time.cron import FIFTY_YEARS
 from duly.domain.time.cron_patterns import EPOCH_ORDINAL, NO_DAY, MatchingDays
 from duly.domain.time.occurrences import AnyRule, Occurrence, since_epoch
-from duly.domain.time.offsets import BEGINNING, DAY, EPOCH, SECOND, offsets
+from duly.domain.time.offsets import BEGINNING, DAY, SECOND, offsets
 from duly.errors import InvalidInput, quoted
 
 Move = Literal["skip", "next", "previous"]

@@ -10,7 +10,7 @@ from itertools import islice, takewhile
 import msgspec
 
 from duly.domain.checks import EARLIEST, LATEST
-from duly.domain.time.offsets import EPOCH
+from duly.domain.moments import EPOCH
 from duly.errors import InvalidInput, quoted
 
 LONGEST_PREVIEW = 10_000

@@ -6,14 +6,14 @@ Instants are whole seconds since 1970 in UTC; local times are seconds since 1970
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
 from duly.domain.checks import EARLIEST, LATEST
+from duly.domain.moments import EPOCH
 from duly.domain.time.zones import zone
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 DAY = 86_400
 BEGINNING, END = (EARLIEST - EPOCH) // SECOND, (LATEST - EPOCH) // SECOND

@@ -10,13 +10,13 @@ import msgspec
 from msgspec import UNSET
 
 from duly.domain.checks import EARLIEST, LATEST, LONGEST_WAIT, checked_moment
+from duly.domain.moments import EPOCH
 from duly.domain.time import descriptions
 from duly.domain.time.business_days import DaysExcept, OnDays, OpenMoments
 from duly.domain.time.cron import normal, pattern
 from duly.domain.time.cron_patterns import Pattern
 from duly.domain.time.cron_runs import Runs, runs
 from duly.domain.time.occurrences import Occurrence, instant_text, is_in_time, since_epoch
-from duly.domain.time.offsets import EPOCH
 from duly.domain.time.zones import checked_zone
 from duly.errors import InvalidInput, quoted
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from duly.domain.checks import LONGEST_WAIT, checked_moment
+from duly.domain.moments import EPOCH
 from duly.domain.time import sentences
 from duly.domain.time.business_days import BusinessDays, Except, Move, decode_days
 from duly.domain.time.calendars import days_of
@@ -21,7 +22,6 @@ from duly.domain.time.combinations import AnyOf
 from duly.domain.time.cron import normal
 from duly.domain.time.durations import duration
 from duly.domain.time.occurrences import Occurrence
-from duly.domain.time.offsets import EPOCH
 from duly.domain.time.recurrences import MILLISECOND, Cron, DstGap, Every
 from duly.domain.time.walltimes import At, Feb29, TimeOfDay, Yearly
 from duly.domain.time.zones import checked_zone

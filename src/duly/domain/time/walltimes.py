@@ -13,10 +13,10 @@ from typing import Literal, get_args
 from msgspec import UNSET
 
 from duly.domain.checks import checked_moment
+from duly.domain.moments import EPOCH
 from duly.domain.time import descriptions
 from duly.domain.time.business_days import LONGEST_CLOSED, OnDays, moved_date
 from duly.domain.time.occurrences import Occurrence, instant_text, is_in_time
-from duly.domain.time.offsets import EPOCH
 from duly.domain.time.zones import checked_zone, zone
 from duly.errors import InvalidInput, quoted
 

@@ -73,8 +73,8 @@ def _sample(ran: Sequence[Settlement]) -> list[Timed]:
     timed = []
     for place in range(0, len(ran), step):
         each, weight = ran[place], min(step, len(ran) - place)
-        if each.started_at is not None:
-            timed.append(_timed(each, each.started_at, weight))
+        if (started_at := each.started_at) is not None:
+            timed.append(_timed(each, started_at, weight))
     return timed
 
 

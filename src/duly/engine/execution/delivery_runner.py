@@ -25,13 +25,13 @@ from duly.engine.execution.attempt_events import cancellation, failure
 from duly.engine.execution.behind import Behind
 from duly.engine.execution.execution import Execution
 from duly.engine.execution.executor import Executor
+from duly.engine.execution.lateness import Lateness
 from duly.engine.execution.settler import Settler
 from duly.engine.execution.task_pool import Beginning, TaskPool
 from duly.engine.execution.waiting import LONGEST_HOLD_SECONDS
 from duly.engine.lease import Lease
 from duly.engine.loops import YieldOnce
 from duly.engine.membership import Membership
-from duly.engine.monitoring.backlog import LateAttempts
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
 from duly.engine.targets.pace import Pace
@@ -66,7 +66,9 @@ class DeliveryRunner:
         concurrency: int,
         grace: timedelta,
     ) -> None:
-        self.late = LateAttempts()
+        self._lateness = Lateness(executor, settler, emit, grace)
+        self._note_lateness = self._lateness.note
+        self.late = self._lateness.running
         self.is_alone = self.is_draining = False
         self._executor = executor
         self._settler = settler
@@ -77,7 +79,6 @@ class DeliveryRunner:
         self._signal = signal
         self._free_slot = signal.wake.set
         self._emit = emit
-        self._grace = grace
         self._monotonic = executor.store_clock.monotonic
         self._concurrency = concurrency
         self._pace = pace
@@ -147,6 +148,7 @@ class DeliveryRunner:
         self._admission.begin([each.target for each in whole])
         if claimed:
             self._started_at = self._monotonic()
+            self._lateness.look_at_clock()
         self._start_in_time(self.behind.hold(whole, self._started_at))
         if any(each.crashes for each in whole):
             # If this worker dies, all that it holds may be the cause. What a dead one held before
@@ -199,7 +201,7 @@ class DeliveryRunner:
         for each in claimed:
             if each.id is None and each.position is not None:
                 # A stream that became empty while a delivery was added and rolled back.
-                self._settler.put(emptied(each, self._executor.now()))
+                self._settler.put(emptied(each, self._executor.now_us()))
             elif each.id is None:
                 self._emit(LaneSkipped(lane=str(each.lane), problem="its delivery does not exist"))
 
@@ -321,18 +323,6 @@ class DeliveryRunner:
         elif self._admission.has_to_report(target):
             self._admission.note(target, settlement)
         return goes_on
-
-    def _note_lateness(self, execution: Execution) -> bool:
-        """Report a late first attempt; whether this attempt, first or not, is late."""
-        if execution.joins:
-            return False  # it is late or not when its turn comes
-        claimed = execution.claimed
-        if not claimed.attempt and execution.started_at - claimed.due_at <= self._grace:
-            self._settler.on_time[execution.foreign] += 1
-            return False
-        if (late := execution.lateness(self._grace)) is not None:
-            self._emit(late)
-        return execution.started_at - claimed.ready_at > self._grace
 
     def _goes_on(self, settlement: Settlement, following: Claimed | None, held: Lease) -> bool:
         if following is None or following.position is None:

@@ -25,6 +25,7 @@ from duly.domain.deliveries.outcomes import (
     complete,
 )
 from duly.domain.events import DeliveryLate
+from duly.domain.moments import moment_at
 from duly.domain.schedules.schedule import decode_occasion
 from duly.domain.streams.policy import stream_of_schedule
 from duly.engine.execution.executor import Executor
@@ -74,7 +75,7 @@ class Execution:
         self.claimed = claimed
         self.target = target
         self.task = task
-        self.started_at = by.now()
+        self.started_us = by.now_us()
         self.joins = claimed.joins
         """Whether it is not attempted now, but appended to a stream."""
         if claimed.occasion is not None:
@@ -84,7 +85,8 @@ class Execution:
 
     def lateness(self, grace: timedelta) -> DeliveryLate | None:
         """The event for a first attempt that starts more than `grace` after it was due."""
-        claimed, late_by = self.claimed, self.started_at - self.claimed.due_at
+        claimed, started_at = self.claimed, self.started_at
+        late_by = started_at - claimed.due_at
         if late_by <= grace or claimed.attempt:
             return None
         return DeliveryLate(
@@ -94,10 +96,15 @@ class Execution:
             stream=claimed.stream,
             attempt=1,
             due_at=claimed.due_at,
-            started_at=self.started_at,
+            started_at=started_at,
             minutes_late=round(late_by.total_seconds() / 60, 1),
             namespace=self.foreign,
         )
+
+    @property
+    def started_at(self) -> datetime:
+        """When it started, by the store's clock."""
+        return moment_at(self.started_us)
 
     @property
     def namespace(self) -> str:
@@ -238,7 +245,7 @@ class Execution:
         if self._transaction is not None:
             return await self._end_transaction(self._transaction, outcome)
         if isinstance(outcome, Completed) and self._steps is None:
-            return complete(self.claimed, self.started_at, self._executor.now(), outcome.answer)
+            return complete(self.claimed, self.started_us, self._executor.now_us(), outcome.answer)
         return self._decide(outcome)
 
     async def _join(self) -> Settlement | None:
@@ -305,7 +312,7 @@ class Execution:
 
     def _decide(self, outcome: Outcome, *, enclosed: bool = False) -> Settlement:
         settlement = self._executor.decide(
-            self.claimed, self.target, self.namespace, outcome, self.started_at
+            self.claimed, self.target, self.namespace, outcome, self.started_us
         )
         if self._steps is not None:
             settlement.steps = self._steps.unwritten(enclosed=enclosed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
 from duly.domain.deliveries import retry
@@ -34,7 +32,9 @@ class Executor:
         self.transport = transport
         self.store_clock = store_clock
         self.now = store_clock.now
-        """The current time by the store's clock; called twice for every delivery."""
+        """The current time by the store's clock."""
+        self.now_us = store_clock.now_us
+        """The same in microseconds since 1970; called twice for every delivery."""
         self.settler = settler
         self.reports: dict[tuple[str, int], Report] = {}
         """The latest report of each attempt that is not stored yet; written from any thread."""
@@ -61,15 +61,15 @@ class Executor:
         target: str,
         namespace: str,
         outcome: Outcome,
-        started_at: datetime | None,
+        started_us: int | None,
     ) -> Settlement:
         """The settlement for an outcome."""
         return settle(
             claimed,
             outcome,
             self.plan(claimed, target, namespace),
-            started_at=started_at,
-            finished_at=self.now(),
+            started_us=started_us,
+            finished_us=self.now_us(),
             chance=self._chance.fraction,
             crash_rule=self._crash_rule,
         )

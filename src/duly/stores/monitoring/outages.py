@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from duly.domain.moments import EPOCH, MICROSECOND, microseconds
 from duly.domain.monitoring.outages import Delays, Stop, Work
-from duly.domain.time.offsets import EPOCH
 from duly.stores.database import Database
 from duly.stores.deliveries.maintenance import BEGINNING, END
-from duly.stores.moments import MICROSECOND, microseconds
 
 SLICE = 10_000
 Parameters = dict[str, Any]

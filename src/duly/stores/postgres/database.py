@@ -15,10 +15,10 @@ from typing import Any
 
 import asyncpg
 
+from duly.domain.moments import all_microseconds, microseconds
 from duly.errors import BadSetting, StoreUnavailable
 from duly.stores.database import Channel, NamedRow, Row, Session
 from duly.stores.event_loop import HomeLoop
-from duly.stores.moments import all_microseconds, microseconds
 from duly.stores.postgres.address import PostgresAddress
 from duly.stores.postgres.connections import (
     BASE,

@@ -10,9 +10,8 @@ from typing import Any
 import apsw
 import msgspec
 
-from duly.domain.time.offsets import EPOCH
+from duly.domain.moments import EPOCH, MICROSECOND, all_microseconds, microseconds
 from duly.stores.database import Channel, Row
-from duly.stores.moments import MICROSECOND, all_microseconds, microseconds
 from duly.stores.sqlite.writer import Work
 from duly.stores.statements import Statement, statements
 

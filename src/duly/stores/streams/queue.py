@@ -127,8 +127,8 @@ async def end(
     columns: dict[str, list[Any]] = {
         "lane": [each.lane for each in settlements],
         "token": [each.token for each in settlements],
-        "started_at": [each.started_at for each in settlements],
-        "finished_at": [each.finished_at for each in settlements],
+        "started_us": [each.started_us for each in settlements],
+        "finished_us": [each.finished_us for each in settlements],
         **more,
     }
     rows = await session.fetch_batch(statement, "settle", columns=columns, **parameters)
@@ -190,8 +190,8 @@ def _columns(moving: Sequence[tuple[Settlement, Move]]) -> dict[str, list[Any]]:
         "token": [each.token for each in settlements],
         "delivery": [each.delivery for each in settlements],
         "position": [each.position for each in settlements],
-        "started_at": [each.started_at for each in settlements],
-        "finished_at": [each.finished_at for each in settlements],
+        "started_us": [each.started_us for each in settlements],
+        "finished_us": [each.finished_us for each in settlements],
         # Usually all null, and such a column is not sent.
         "apart": [None if kind is Move.COMPLETE else True for _, kind in moving],
         "blocks": [True if kind is Move.BLOCK else None for _, kind in moving],

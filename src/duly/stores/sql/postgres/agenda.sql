@@ -167,7 +167,7 @@ where h.position is not null;
 with outcome as materialized (
     select o.*, a.place, a.delivery from unnest(
         :lane::text::uuid[], :token::text::bigint[],
-        :started_at::text::bigint[], :finished_at::text::bigint[], :answer::text[]
+        :started_us::text::bigint[], :finished_us::text::bigint[], :answer::text[]
     ) as o(lane, token, started_at, finished_at, answer)
     left join lateral (
         select a.ctid as place, a.delivery from duly.agenda a

@@ -66,7 +66,7 @@ where a.lane = any(:lanes::uuid[]) and s.lane = a.lane and a.token is null
 with outcome as materialized (
     select o.*, a.place, a.delivery, s.quiet from unnest(
         :lane::text::uuid[], :token::text::bigint[], :position::text::bigint[],
-        :started_at::text::bigint[], :finished_at::text::bigint[], :answer::text[]
+        :started_us::text::bigint[], :finished_us::text::bigint[], :answer::text[]
     ) as o(lane, token, position, started_at, finished_at, answer)
     left join lateral (
         select a.ctid as place, a.delivery from duly.agenda a
@@ -113,7 +113,7 @@ where not exists (select from ended e where e.lane = o.lane and e.token = o.toke
 with outcome as materialized (
     select o.*, a.place, a.replay_from, a.halted from unnest(
         :lane::text::uuid[], :token::text::bigint[], :delivery::text::uuid[],
-        :position::text::bigint[], :started_at::text::bigint[], :finished_at::text::bigint[],
+        :position::text::bigint[], :started_us::text::bigint[], :finished_us::text::bigint[],
         :apart::boolean[], :blocks::boolean[], :follower::uuid[], :follower_position::bigint[],
         :more::boolean[], :answer::text[]
     ) as o(lane, token, delivery, position, started_at, finished_at, apart, blocks, follower,

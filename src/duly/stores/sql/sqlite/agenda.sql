@@ -144,7 +144,7 @@ from (
 );
 
 -- name: complete
--- The most frequent settlement, kept minimal: lane, token, started_at, finished_at and answer, all
+-- The most frequent settlement, kept minimal: lane, token, started_us, finished_us and answer, all
 -- rows at once. It returns the lanes to which it does not apply, so usually nothing. The view's
 -- trigger (migration 0012) makes the changes for each row, so that Python's global lock is released
 -- only once. "+ 0" keeps the query planner from using the index on token.

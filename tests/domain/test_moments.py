@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from duly.stores.moments import all_microseconds, microseconds
+from duly.domain.moments import all_microseconds, microseconds
 
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 
