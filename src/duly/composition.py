@@ -254,6 +254,7 @@ def services_for(parts: Parts, *, is_served: bool = True) -> Shared:
         try_endpoint=transports.webhooks.try_out,
         plan=plan,
         accept_traced=parts.tracing.accept,
+        is_traced=lambda: parts.tracing.is_on,
         intake=intake,
         acceptor=Acceptor(store, clock, parts.telemetry.emit, writer.write_if_due),
         outbox=Outbox(store, intake.check, intake.expects),

@@ -13,6 +13,7 @@ from duly.records.delivery import Accepted, DeliveryKeywords
 from duly.records.limit import PerKey
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import HandlerTarget
+from duly.services.deliveries.acceptor import Answer
 from duly.services.deliveries.handles import Handle, handle_of
 from duly.services.namespace import Namespace
 from duly.sync.handlers import SyncDeliverable
@@ -81,6 +82,11 @@ class Deliverable(Generic[Given, Returned]):
         app, payload = self._way.app, self._way.style.payload(given, named)
         accepted = await app.deliver(self.name, payload, **self._options)
         return handle_of(accepted, app.deliveries, self._way.decode)
+
+    def put(self, answer: Answer, /, *given: Given.args, **named: Given.kwargs) -> bool:
+        """Accept such a delivery as `app.put` does, for `sync`."""
+        payload = self._way.style.payload(given, named)
+        return self._way.app.put(answer, self.name, payload, **self._options)
 
     def deliver_within(
         self, connection: Any, /, *given: Given.args, **named: Given.kwargs

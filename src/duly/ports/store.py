@@ -148,6 +148,9 @@ class Targets(Protocol):
     async def numbers(self, names: Collection[str], *, create: bool) -> dict[str, int]:
         """The numbers of known names; with `create`, unknown names get a number."""
 
+    def is_known(self, name: str) -> bool:
+        """Whether the target is known to have a number, without asking the store."""
+
     async def named(self, numbers: Collection[int]) -> dict[int, TargetName]:
         """Targets of any namespace, by number."""
 

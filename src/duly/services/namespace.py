@@ -24,7 +24,7 @@ from duly.services.access.idempotency import IdempotentRequests
 from duly.services.access.keys import Keys
 from duly.services.batches import Batches, OpenBatch
 from duly.services.dead_letters import DeadLetters
-from duly.services.deliveries.acceptor import Acceptor
+from duly.services.deliveries.acceptor import Acceptor, Answer
 from duly.services.deliveries.deliveries import Deliveries
 from duly.services.deliveries.ends import Ends
 from duly.services.deliveries.handles import Handle, handle_of
@@ -69,6 +69,7 @@ class Shared:
     try_endpoint: Callable[[StoredEndpoint, str, bytes], Awaitable[Outcome]]
     plan: Callable[[str], RetryPlan]
     accept_traced: AcceptTraced
+    is_traced: Callable[[], bool]
     intake: Intake
     acceptor: Acceptor
     outbox: Outbox
@@ -206,6 +207,26 @@ class Namespace:
                 request.target, lambda: shared.acceptor.accept(request)
             )
         return handle_of(accepted, self.deliveries)
+
+    def put(
+        self,
+        answer: Answer,
+        target: Target,
+        payload: Any = None,
+        *,
+        id: str | None = None,
+        **options: Unpack[DeliveryKeywords],
+    ) -> bool:
+        """Accept one delivery with the next batch, without a task that waits for it.
+
+        False, and nothing is done, if something has to be awaited first; then call `deliver`.
+        """
+        shared = self._shared
+        request = shared.intake.request(target, payload, id, **options)
+        if shared.is_traced() or not shared.intake.is_sure(request):
+            return False
+        shared.acceptor.put(request, answer)
+        return True
 
     def deliver_within(
         self,

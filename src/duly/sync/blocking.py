@@ -14,7 +14,8 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from duly.sync.calls import Conversation, Make
+from duly.sync.calls import Make
+from duly.sync.conversations import Conversation
 from duly.sync.home import Form, Home, refuse_event_loop
 
 Given = ParamSpec("Given")

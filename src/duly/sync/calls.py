@@ -12,7 +12,6 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -29,6 +28,8 @@ CANCEL_SECONDS = 5.0
 Result = TypeVar("Result")
 Make = Callable[[], Awaitable[Result]]
 """Makes the awaitable, on the thread of the event loop."""
+Put = Callable[[Any], bool]
+"""Takes the call and answers it later, without a task; False if that is not possible now."""
 
 
 class Stay(Protocol):
@@ -55,12 +56,22 @@ class Call(Generic[Result]):
     task: asyncio.Task[None] | None = None
     error: BaseException | None = None
     is_cancelled = False
+    is_put = False
+    """Whether it is answered without a task."""
+    has_ended = False
+    """Whether such a call has been answered."""
 
     def __init__(
-        self, calls: Calls, make: Make[Result], stay: Stay | None, context: Context
+        self,
+        calls: Calls,
+        make: Make[Result],
+        stay: Stay | None,
+        context: Context,
+        put: Put | None = None,
     ) -> None:
         self.calls = calls
         self.make = make
+        self.put = put
         self.stay = stay
         self.context = context
         self._answered = answered = threading.Lock()
@@ -69,8 +80,41 @@ class Call(Generic[Result]):
         """Wakes the thread that waits."""
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run it in its own task; on the thread of the loop."""
-        self.task = loop.create_task(self.run(), context=self.context)
+        """Run it, in its own task if it has to wait for anything; on the thread of the loop."""
+        if self.put is None or not self._is_put(self.put):
+            self.task = loop.create_task(self.run(), context=self.context)
+
+    def _is_put(self, put: Put) -> bool:
+        if self.stay is not None and not self.stay.begin_at_once():
+            return False
+        try:
+            self.is_put = self.context.run(put, self)
+        except BaseException as error:
+            self.set_exception(error)
+            return True
+        if not self.is_put and self.stay is not None:
+            self.stay.end()
+        return self.is_put
+
+    def done(self) -> bool:
+        """Whether nobody waits for its answer any more."""
+        return self.is_cancelled
+
+    def set_result(self, result: Result) -> None:
+        """Answer a call that has no task."""
+        self.result = result
+        self._end()
+
+    def set_exception(self, exception: BaseException) -> None:
+        """Answer it with an error."""
+        self.error = exception
+        self._end()
+
+    def _end(self) -> None:
+        self.has_ended = True
+        if self.stay is not None:
+            self.stay.end()
+        self.calls.answer(self)
 
     async def run(self) -> None:
         """Run it, and wake the thread that waits."""
@@ -116,7 +160,10 @@ class Call(Generic[Result]):
     def cancel(self) -> None:
         """Cancel it, whether or not it has started; on the thread of the loop."""
         self.is_cancelled = True
-        if self.task is None:
+        if self.is_put:
+            if not self.has_ended:
+                self._end()
+        elif self.task is None:
             self.release()
         elif self._answered.locked():
             self.task.cancel()
@@ -159,9 +206,9 @@ class Calls:
         """Whether the calls can still be answered."""
         return self.loop.is_running()
 
-    def run(self, make: Make[Result], stay: Stay | None = None) -> Result:
-        """Run a coroutine on the loop and return its result."""
-        return Call(self, make, stay, copy_context()).wait()
+    def run(self, make: Make[Result], stay: Stay | None = None, put: Put | None = None) -> Result:
+        """Run a coroutine on the loop and return its result, if possible without a task."""
+        return Call(self, make, stay, copy_context(), put).wait()
 
     def submit(self, call: Call[Any]) -> None:
         """Start the call on the loop."""
@@ -223,87 +270,3 @@ class Calls:
             call = self._waiting.popleft()
             if not call.is_cancelled:
                 call.start(self.loop)
-
-
-class Conversation:
-    """Several coroutines that run one after the other in one task, and in one context.
-
-    A block and an iterator need that: timeouts and context variables belong to the task.
-    """
-
-    def __init__(self, calls: Calls, stay: Stay | None) -> None:
-        self._calls = calls
-        self._stay = stay
-        self._context = copy_context()
-        self._has_begun = self._is_over = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._turns: asyncio.Queue[Call[Any] | None] = asyncio.Queue()
-
-    def run(self, make: Make[Result]) -> Result:
-        """Run a coroutine in the task and return its result."""
-        first = self._stay is not None and not self._has_begun
-        turn = Turn(self._calls, (lambda: self._begin(make)) if first else make, self)
-        return turn.wait()
-
-    async def _begin(self, make: Make[Result]) -> Result:
-        if self._stay is not None:
-            await self._stay.begin()
-        self._has_begun = True
-        return await make()
-
-    def end(self, make: Make[object] | None = None) -> None:
-        """End the task, after one more coroutine; does not wait, and takes no lock.
-
-        So it can be called when Python deletes an object, which may be anywhere.
-        """
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._end, make)
-
-    def _end(self, make: Make[object] | None) -> None:
-        if make is not None:
-            self._turns.put_nowait(Turn(self._calls, make, self))
-        self._turns.put_nowait(None)
-        self._is_over = True
-
-    @property
-    def context(self) -> Context:
-        """The context of the task."""
-        return self._context
-
-    def take(self, turn: Turn[Any], loop: asyncio.AbstractEventLoop) -> None:
-        """Queue a turn; on the thread of the loop."""
-        if self._is_over:
-            turn.start_alone(loop)
-            return
-        if self._task is None:
-            self._loop = loop
-            self._task = loop.create_task(self._run(), context=self._context)
-        turn.task = self._task
-        self._turns.put_nowait(turn)
-
-    async def _run(self) -> None:
-        try:
-            while (turn := await self._turns.get()) is not None:
-                await turn.run()
-        finally:
-            self._is_over = True
-            if self._stay is not None and self._has_begun:
-                self._stay.end()
-
-
-class Turn(Call[Result]):
-    """One coroutine of a conversation."""
-
-    def __init__(self, calls: Calls, make: Make[Result], conversation: Conversation) -> None:
-        super().__init__(calls, make, None, conversation.context)
-        self._conversation = conversation
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run it in the task of its conversation; on the thread of the loop."""
-        self._conversation.take(self, loop)
-
-    def start_alone(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run it in its own task, because its conversation is over."""
-        super().start(loop)

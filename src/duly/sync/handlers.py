@@ -46,11 +46,16 @@ class SyncDeliverable(Blocking, Generic[Given, Returned]):
     def deliver(self, *given: Given.args, **named: Given.kwargs) -> SyncHandle[Any]:
         """Accept a delivery that calls the handler with these arguments."""
         accepted: Accepted
-        if is_plain(connection := self._wrapped.connection):
+        connection, put = self._wrapped.connection, self._wrapped.put
+        if is_plain(connection):
             refuse_event_loop(lambda: f"await {self._call('deliver')}")
             accepted = self._wrapped.deliver_within(connection, *given, **named)
         else:
-            accepted = self._run(lambda: self._wrapped.deliver(*given, **named), "deliver")
+            accepted = self._home.run(
+                lambda: self._wrapped.deliver(*given, **named),
+                lambda: f"await {self._call('deliver')}",
+                (lambda answer: put(answer, *given, **named)) if connection is None else None,
+            )
         return sync_handle_of(accepted, self._deliveries, self._decode)
 
     def deliver_many(self, items: Iterable[Mapping[str, Any]]) -> Sequence[Accepted]:

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from duly.errors import Conflict, OtherEventLoop
 from duly.sync.background import BACKGROUND
-from duly.sync.calls import Calls, Conversation, Make, Stay
+from duly.sync.calls import Calls, Make, Put, Stay
+from duly.sync.conversations import Conversation
 from duly.sync.stays import Arrival, BackgroundStay, BlockStay, Moved, Resident
 
 Result = TypeVar("Result")
@@ -28,13 +29,13 @@ class Home:
         self._stay = BackgroundStay(resident)
         self._elsewhere: Calls | None = None
 
-    def run(self, make: Make[Result], form: Form) -> Result:
-        """Run a coroutine and return its result."""
+    def run(self, make: Make[Result], form: Form, put: Put | None = None) -> Result:
+        """Run a coroutine and return its result, if possible without a task."""
         refuse_event_loop(form)
         while True:
             calls, stay = self._place()
             try:
-                return calls.run(make, stay)
+                return calls.run(make, stay, put)
             except Moved:
                 continue
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self, Unpack
 
 from duly.errors import DulyError
@@ -76,9 +77,11 @@ class SyncNamespace(SyncResources):
             refuse_event_loop(lambda: f"await {self._path}.deliver(...)")
             accepted = own.deliver_within(connection, target, payload, id=id, **options)
         else:
-            accepted = self._run(
+            put = partial(own.put, target=target, payload=payload, id=id, **options)
+            accepted = self._home.run(
                 lambda: own.deliver(target, payload, id=id, connection=connection, **options),
-                "deliver",
+                lambda: f"await {self._path}.deliver(...)",
+                put if connection is None else None,
             )
         return sync_handle_of(accepted, self.deliveries)
 

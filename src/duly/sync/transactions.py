@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from duly.errors import Conflict
 from duly.ports import Message, Transaction, WithTransaction
-from duly.sync.calls import Conversation, Make
+from duly.sync.calls import Make
+from duly.sync.conversations import Conversation
 from duly.sync.home import refuse_event_loop
 
 Result = TypeVar("Result")

@@ -1,6 +1,8 @@
 """Calls under `app.sync` from threads without an event loop."""
 
+import _thread
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ import duly
 from duly import App, Delivery
 from duly.stores.sqlite.database import Sqlite
 from duly.sync.background import BACKGROUND
+from duly.sync.calls import Call
 from duly.sync.namespace import SyncApp
 
 SECONDS = 30
@@ -81,6 +84,55 @@ def test_many_threads_share_one_app_and_its_commits(app: App) -> None:
     assert {each.id for each in app.sync.list(limit=500)} == ids
     assert len(ids) == 200
     assert len([each for each in threading.enumerate() if each.name == "duly-sync"]) == 1
+
+
+def test_a_delivery_to_a_known_target_needs_no_task(app: App) -> None:
+    app.sync.deliver("work")
+    made: list[object] = []
+
+    def note(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
+        made.append(coroutine)
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+    BACKGROUND.loop.call_soon_threadsafe(BACKGROUND.loop.set_task_factory, note)
+    try:
+        for number in range(3):
+            app.sync.deliver("work", number)
+    finally:
+        BACKGROUND.loop.call_soon_threadsafe(BACKGROUND.loop.set_task_factory, None)
+    names = {each.__qualname__ for each in made}  # type: ignore[attr-defined]
+    assert "AcceptBatch._write" in names
+    assert "Call.run" not in names
+    assert app.sync.deliveries.count() == 4
+
+
+def test_an_interrupted_delivery_is_over_and_the_app_goes_on(sqlite_url: str) -> None:
+    app, main = App(sqlite_url, environment={}), threading.get_ident()
+    app.expect("work")
+    app.sync.deliver("work")
+    holds, is_interrupted = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with app.sync.transaction():  # no other write gets its answer
+            holds.set()
+            while sys._current_frames()[main].f_code is not Call.wait.__code__:
+                pass
+            _thread.interrupt_main()
+            is_interrupted.wait(SECONDS)
+
+    with ThreadPoolExecutor(1) as thread:
+        holding = thread.submit(hold)
+        holds.wait(SECONDS)
+        with pytest.raises(KeyboardInterrupt):
+            app.sync.deliver("work")
+        is_interrupted.set()
+        holding.result(SECONDS)
+    app.sync.deliver("work")
+    # It waits for all calls in progress.
+    asyncio.run(opened_and_closed(app))
+    # The interrupted one may have been accepted, as a cancelled coroutine may.
+    assert app.sync.deliveries.count() in (2, 3)
+    app.sync.close()
 
 
 def test_a_context_manager_opens_and_closes(app: App) -> None:

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextvars import Context
 from datetime import timedelta
+from typing import Protocol
 
 from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.events import DeliveriesAccepted
@@ -49,6 +50,11 @@ class Acceptor:
         """
         self._store.check_writable()
         return await (self._plain if request.is_alone else self._tied).accept(request)
+
+    def put(self, request: PreparedDelivery, answer: Answer) -> None:
+        """Store one delivery with the next batch; `answer` is set after its commit."""
+        self._store.check_writable()
+        (self._plain if request.is_alone else self._tied).put(request, answer)
 
     async def accept_all(self, chunks: AsyncIterable[Sequence[PreparedDelivery]]) -> list[Accepted]:
         """Store them all or none."""
@@ -132,22 +138,36 @@ async def _one(requests: Sequence[PreparedDelivery]) -> AsyncIterator[Sequence[P
         yield requests
 
 
+class Answer(Protocol):
+    """What a caller waits for: an asyncio.Future, or a call from another thread."""
+
+    def done(self) -> bool:
+        """Whether nobody waits for it any more."""
+
+    def set_result(self, result: Accepted, /) -> None: ...
+    def set_exception(self, exception: BaseException, /) -> None: ...
+
+
 class AcceptBatch:
     """Collects requests during a commit and writes them in the next one."""
 
     def __init__(self, acceptor: Acceptor) -> None:
         self._acceptor = acceptor
-        self._waiting: list[tuple[PreparedDelivery, asyncio.Future[Accepted]]] = []
+        self._waiting: list[tuple[PreparedDelivery, Answer]] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def accept(self, request: PreparedDelivery) -> Accepted:
         """Store one delivery, in a batch with those of other callers."""
         answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
+        self.put(request, answer)
+        return await answer
+
+    def put(self, request: PreparedDelivery, answer: Answer) -> None:
+        """Add a request to the next batch."""
         self._waiting.append((request, answer))
         if self._writing is None or self._writing.done():
             # The task writes for other callers too, so it must not use this caller's transaction.
             self._writing = asyncio.get_running_loop().create_task(self._write(), context=Context())
-        return await answer
 
     async def _write(self) -> None:
         while batch := self._waiting[:MOST_IN_ONE_CALL]:
@@ -167,7 +187,7 @@ class AcceptBatch:
 
     def _answer(
         self,
-        batch: list[tuple[PreparedDelivery, asyncio.Future[Accepted]]],
+        batch: list[tuple[PreparedDelivery, Answer]],
         answers: list[Accepted | Refusal],
     ) -> None:
         for (_, answer), given in zip(batch, answers, strict=True):

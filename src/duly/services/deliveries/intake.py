@@ -236,6 +236,11 @@ class Intake:
         if missing:
             await self._store.targets.numbers(missing, create=True)
 
+    def is_sure(self, request: PreparedDelivery) -> bool:
+        """Whether nothing has to be asked of the store before the request can be stored."""
+        is_known = self._store.targets.is_known(request.target)
+        return is_known and endpoint_name(request.target) is None and not request.is_limited
+
     async def check(self, targets: Collection[str]) -> set[str]:
         """Return the targets without a number in the store; an error if one is unknown."""
         numbers = await self._store.targets.numbers(targets, create=False)

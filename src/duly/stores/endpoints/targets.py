@@ -29,6 +29,10 @@ class Targets:
                 await self.refresh()
         return {name: self._numbers[name] for name in names if name in self._numbers}
 
+    def is_known(self, name: str) -> bool:
+        """Whether the target is known to have a number, without asking the store."""
+        return name in self._numbers
+
     async def numbers_within(self, session: Session, names: Collection[str]) -> dict[str, int]:
         """The numbers of all the names; unknown ones are created in the session.
 
