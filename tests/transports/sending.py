@@ -16,6 +16,7 @@ from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Outcome
 from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.endpoints.webhooks import decode_webhook, encode_webhook
+from duly.domain.moments import microseconds
 from duly.system import is_resolver_trouble, look_up, open_socket
 from duly.testing import VirtualClock
 from duly.transports.webhooks.connections import Connections
@@ -36,6 +37,11 @@ class Attempt(msgspec.Struct):
     started_at: Any
     task: Any
     namespace: str = "default"
+
+    @property
+    def started_us(self) -> int:
+        """The start in microseconds."""
+        return microseconds(self.started_at)
 
     def now(self) -> Any:
         """The start: an attempt takes no time."""

@@ -56,9 +56,12 @@ class Execution(Protocol):
     foreign: str | None
     """The delivery's namespace, if it is not the worker's own."""
 
+    started_us: int
+    """When it started, by the store's clock, in microseconds since 1970."""
+
     @property
     def started_at(self) -> datetime:
-        """When it started, by the store's clock."""
+        """The same as a datetime."""
 
     @property
     def namespace(self) -> str:

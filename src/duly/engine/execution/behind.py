@@ -42,10 +42,12 @@ class Behind:
 
     def next_of(self, target: int) -> list[Claimed]:
         """Those that can start now, since an attempt of the target has ended."""
-        found: list[Claimed] = []
-        while some := self._next(target):
-            found += some
-        self._drop_empty()
+        queue = self.queues[target]
+        free = min(max(0, -self._admission.excess(target)), len(queue))
+        self._admission.hold(target, -free)
+        found = [queue.popleft() for _ in range(free)]
+        if not queue:
+            del self.queues[target]
         return found
 
     def _next(self, target: int) -> list[Claimed]:

@@ -35,7 +35,8 @@ class Waiting(deque[Claimed]):
 
     def go_on(self, claimed: Sequence[Claimed], now: float) -> None:
         """Add deliveries before all others."""
-        self._since |= dict.fromkeys({each.token for each in claimed}, now)
+        for each in claimed:
+            self._since[each.token] = now
         self.extendleft(reversed(claimed))
 
     def _sort(self, before: float) -> None:

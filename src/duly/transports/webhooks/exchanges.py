@@ -63,15 +63,19 @@ class Exchanges:
         self.answers: Counter[str] = Counter()
         """Number of answers by class (`2xx`), and of exchanges without one (`none`)."""
 
-    async def make(self, claimed: Claimed, reach: Reach, now: Callable[[], datetime]) -> Outcome:
-        """Make one exchange within its timeout; `now` dates the signature and Retry-After."""
+    async def make(
+        self, claimed: Claimed, reach: Reach, timestamp: int, now: Callable[[], datetime]
+    ) -> Outcome:
+        """Make one exchange within its timeout.
+
+        `timestamp`, in seconds, is signed; a Retry-After with a date counts from `now`.
+        """
         timing = ExchangeTiming(self._clock.monotonic)
         heard, timeout = Heard(timing), reach.webhook.timeout
         try:
             with self._get_deadlines().within(timeout):
                 if failpoints.armed:
                     await failpoints.hit("webhook.before")
-                timestamp = int(now().timestamp())
                 request = request_of(
                     reach.prepared, claimed, reach.keys, timestamp, self._carried()
                 )

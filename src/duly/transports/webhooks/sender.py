@@ -80,7 +80,8 @@ class Webhooks:
             return STORE_AWAY
         if reach is None:
             return Deferred(UNREACHABLE_SECONDS)
-        return await self._exchanges.make(execution.claimed, reach, execution.now)
+        timestamp = execution.started_us // 1_000_000
+        return await self._exchanges.make(execution.claimed, reach, timestamp, execution.now)
 
     async def _reach(self, execution: Execution) -> Reach | None:
         name = endpoint_name(execution.target)
@@ -96,7 +97,7 @@ class Webhooks:
         if reach is None:
             raise Conflict(f"the secret of endpoint {endpoint.name!r} cannot be read; see the log")
         trial = Claimed(id, id, 0, 0, body, 0, 0, 0, now(), now(), None, None, None)
-        return await self._exchanges.make(trial, reach, now)
+        return await self._exchanges.make(trial, reach, int(now().timestamp()), now)
 
     @property
     def answers(self) -> Mapping[str, int]:
