@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 
 import duly
 from benchmarks.members import Member, cpu_seconds, server_cpu_seconds
@@ -19,6 +20,10 @@ from tests.support.postgres import Server
 
 WANTED = 1.4
 """How many times the CPU of one process eight may take for a delivery."""
+
+START_SECONDS = 20
+"""How long after it was stored all is due: the processes have started by then."""
+SETTLED_SECONDS = 3
 
 
 @dataclass(frozen=True)
@@ -36,18 +41,24 @@ class Run:
 
 
 async def drain(postgres: Server, database: str, many: int, count: int) -> Run:
-    """Fill a store, and let so many processes drain it."""
+    """Fill a store, and let so many processes drain it; they have started before all is due."""
     async with duly.App(database) as app:
         app.expect("noop")
-        await app.deliver_many(("noop", {"n": n}) for n in range(count))
+        due_at = app.clock.now() + timedelta(seconds=START_SECONDS)
+        await app.deliver_many(
+            {"target": "noop", "payload": {"n": n}, "at": due_at} for n in range(count)
+        )
         with ExitStack() as stack:
             members = [
                 stack.enter_context(Member("noop_worker", "--database", database))
                 for _ in range(many)
             ]
-            before, began = _used(postgres, members), time.perf_counter()
             for member in members:
                 member.write_line("go")
+            left = (due_at - app.clock.now()).total_seconds()
+            assert left > SETTLED_SECONDS, "the processes took too long to start"
+            await asyncio.sleep(left)
+            before, began = _used(postgres, members), time.perf_counter()
             while await _is_left(app):  # noqa: ASYNC110 - polling is enough
                 await asyncio.sleep(0.05)
             seconds = time.perf_counter() - began
