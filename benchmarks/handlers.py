@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.places import ROOT, folder, fresh, in_process, server
+from benchmarks.places import ROOT, folder, fresh, in_process, python_path, server
 
 Runs = dict[str, list[dict[str, Any]]]
 
@@ -32,8 +32,7 @@ async def measure(kind: str, rounds: int, count: int, before: Path | None) -> Ru
                 url = await fresh(kind, postgres, place)
                 given = ["--database", url, "--count", count]
                 given += ["--handler", handler] if handler else []
-                # The folder of the earlier commit comes before the installed package.
-                os.environ["PYTHONPATH"] = f"{root / 'src'}:{root}"
+                os.environ["PYTHONPATH"] = python_path(root)
                 runs[name].append(in_process("duly_drain", *given, root=root))
     return runs
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.places import ROOT
+from benchmarks.places import ROOT, python_path
 from tests.support.postgres import Server, children
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -25,8 +25,7 @@ class Member:
         self._process = subprocess.Popen(
             command,
             cwd=root,
-            # The folder of an earlier commit comes before the installed package.
-            env=os.environ | {"PYTHONPATH": f"{root / 'src'}:{root}"},
+            env=os.environ | {"PYTHONPATH": python_path(root)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,6 +1,7 @@
 """Where benchmarks run: temporary databases, other processes, and counts of a store."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,16 @@ from duly.stores.sqlite.database import Sqlite
 from tests.support.postgres import Server
 
 ROOT = Path(__file__).resolve().parents[1]
+INHERITED = os.environ.get("PYTHONPATH", "")
 numbers = count(1)
+
+
+def python_path(root: Path) -> str:
+    """The PYTHONPATH with which a commit in this folder comes before the installed package.
+
+    What it needs and the installed one does not is found in the PYTHONPATH of the benchmark.
+    """
+    return os.pathsep.join(filter(None, (str(root / "src"), str(root), INHERITED)))
 
 
 @contextmanager
