@@ -9,7 +9,7 @@ compile := .venv-lock/bin/uv pip compile --quiet --no-config --upgrade --univers
 served := .venv/.served-with-$(notdir $(PYTHON))
 installed := .venv/.installed-with-$(notdir $(PYTHON))
 
-.PHONY: serve browser test test-long clients docs lint lint-dashboard format check install lock clean
+.PHONY: serve browser test test-long simulate clients docs lint lint-dashboard format check install lock clean
 
 serve: $(served)
 	.venv/bin/duly serve duly_birthday:app
@@ -29,6 +29,11 @@ browser: $(installed)
 # Tests that take long and that few changes break: mutants, kills, long walks, long loads.
 test-long: $(installed) browser
 	.venv/bin/pytest --numprocesses 4 --no-loadscope-reorder -m long
+
+# Seeds of the simulation, in as many processes as there are cores: make simulate SEEDS=3000
+SEEDS ?= 1000
+simulate: $(installed)
+	.venv/bin/python -m tests.simulation.seeds --seeds $(SEEDS) --processes $$(nproc)
 
 # Programs of users, as their tools see them: clients in TypeScript, generated from the API's
 # description, and the types of handlers and of `.sync` in pyright.

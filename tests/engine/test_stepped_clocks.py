@@ -132,16 +132,29 @@ class WallClock(VirtualClock):
 def test_the_time_of_the_store_does_not_follow_the_wall_clock() -> None:
     clock = WallClock()
     known, noon = StoreClock(clock), datetime(2026, 6, 1, 12, tzinfo=UTC)
-    known.observe(noon)
+    known.observe(noon, clock.monotonic())
     clock.advance(5)
     clock.step(3600)
     assert known.now() == noon + timedelta(seconds=5)
-    known.observe(noon + timedelta(seconds=4.95))
-    assert known.now() == noon + timedelta(seconds=5), "a slow answer does not set it back"
-    known.observe(noon + timedelta(seconds=6))
+    known.observe(noon + timedelta(seconds=4.95), clock.monotonic())
+    assert known.now() == noon + timedelta(seconds=5)
+    known.observe(noon + timedelta(seconds=6), clock.monotonic())
     assert known.now() == noon + timedelta(seconds=6)
-    known.observe(noon - HOUR)
+    known.observe(noon - HOUR, clock.monotonic())
     assert known.now() == noon - HOUR, "the store's clock was stepped"
+
+
+@pytest.mark.requirement("D11")
+def test_a_slow_answer_does_not_set_the_time_back() -> None:
+    clock = WallClock()
+    known, noon = StoreClock(clock), datetime(2026, 6, 1, 12, tzinfo=UTC)
+    known.observe(noon, clock.monotonic())
+    asked_at = clock.monotonic()
+    clock.advance(4)
+    known.observe(noon, asked_at)
+    assert known.now() == noon + timedelta(seconds=4)
+    known.observe(noon - HOUR, asked_at)
+    assert known.now() == noon - HOUR + timedelta(seconds=4), "the store's clock was stepped"
 
 
 def test_a_store_without_a_clock_accepts_a_step_once_it_has_lasted() -> None:

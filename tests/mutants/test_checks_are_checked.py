@@ -42,7 +42,37 @@ CONNECTIONS = "tests/transports/test_connections.py"
 KEPT = "tests/transports/test_kept_connections.py"
 ORPHANS = "tests/services/schedules/test_orphans.py"
 
+SIMULATION = "tests/simulation/test_simulation.py"
+
 MUTANTS = [
+    Mutant(
+        "a_claim_whose_answer_was_lost_is_kept",
+        "engine/dispatch/claims.py",
+        "            self._doubt(given)\n            raise",
+        "            raise",
+        (SIMULATION, "-k", "holds and 0-20"),
+    ),
+    Mutant(
+        "outcomes_that_could_not_be_written_are_dropped",
+        "engine/execution/settler.py",
+        "            self._waiting[:0] = batch\n",
+        "            pass\n",
+        (SIMULATION, "-k", "holds and 0-20"),
+    ),
+    Mutant(
+        "nothing_is_reclaimed",
+        "engine/recovery.py",
+        "held_by_dead(",
+        "held_by_dead(0 * ",
+        (SIMULATION, "-k", "holds and 0-20"),
+    ),
+    Mutant(
+        "a_stop_is_taken_for_a_failure",
+        "engine/execution/execution.py",
+        "        except asyncio.CancelledError:\n            outcome = Released()",
+        "        except asyncio.CancelledError:\n            outcome = Failed(Reason.UNKNOWN, '')",
+        (SIMULATION, "-k", "holds and 0-20"),
+    ),
     Mutant(
         "a_request_is_sent_again_after_an_answer_began",
         "transports/webhooks/connection.py",

@@ -34,8 +34,17 @@ class StoreClock:
     def _virtual_us(self) -> int:
         return microseconds(self.now())
 
-    def observe(self, seen_at: datetime) -> None:
-        """Set the clock from an answer of the store."""
-        # A slow answer is less exact: it does not set the clock back by a little.
-        if not timedelta() <= self.now() - seen_at < SLACK:
-            self._ahead = seen_at.timestamp() - self.monotonic()
+    def observe(self, seen_at: datetime, asked_at: float) -> None:
+        """Set the clock from an answer of the store to a question asked at this monotonic time.
+
+        The store's time is now between `seen_at` and that plus what the answer took.
+        """
+        latest = seen_at + timedelta(seconds=self.monotonic() - asked_at)
+        now = self.now()
+        if now < seen_at:
+            self._set(seen_at)
+        elif now > latest + SLACK:
+            self._set(latest)
+
+    def _set(self, moment: datetime) -> None:
+        self._ahead = moment.timestamp() - self.monotonic()

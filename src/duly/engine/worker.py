@@ -281,8 +281,9 @@ class Worker:
     async def join(self) -> None:
         """Register as a worker, and reclaim what dead ones held."""
         await self.store.reserve()
+        asked_at = self._store_clock.monotonic()
         now, _ = await self.store.plans.clock()
-        self._store_clock.observe(now)
+        self._store_clock.observe(now, asked_at)
         await self.directory.load()
         await self.membership.register()
         await self.recovery.at_start(self.membership.worker)

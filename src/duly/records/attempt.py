@@ -89,8 +89,12 @@ def tries(history: Iterable[HistoryEntry]) -> list[Attempt]:
 
 
 def result_of(attempts: Sequence[Attempt]) -> Any:
-    """What the handler returned in the last attempt; None if it failed, or returned nothing."""
-    return attempts[-1].result if attempts else None
+    """What the handler returned in the attempt that completed; None if it returned nothing.
+
+    That attempt may not be the last: clocks differ, and so the moments of workers.
+    """
+    completed = (each.result for each in reversed(attempts) if each.outcome == "completed")
+    return next(completed, None)
 
 
 NOTHING = msgspec.Raw(b"null")

@@ -69,7 +69,7 @@ class ClaimableWork:
             self._rotation.wake()
         self._heeded = hints
         if surveyed and surveyed[0].seen_at is not None:
-            self._store_clock.observe(surveyed[0].seen_at)
+            self._store_clock.observe(surveyed[0].seen_at, self._surveyed_at)
         seen = {each.target for each in surveyed}
         await self._directory.learn(seen)
         if await self._directory.add_limits(seen):

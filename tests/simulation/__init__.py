@@ -1,0 +1,1 @@
+"""The real engine on a simulated clock, network and machines, with faults drawn from a seed."""
