@@ -351,9 +351,7 @@ class World:
             if kind == "stored":
                 assert inside[id] == 1, f"{id} took effect {inside[id]} times"
             elif kind == "result":
-                assert detail.result == number + 1, (
-                    f"{id} returned {detail.result}, {detail.attempts}"
-                )
+                assert detail.result == number + 1, f"{id} returned {detail.result}"
             elif not fails:
                 assert outside[id] >= 1, f"{kind} {id} completed without an effect"
         self._check_attempts()
