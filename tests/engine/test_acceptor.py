@@ -2,11 +2,14 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from duly import App, Conflict
+from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.failpoints import FailpointRaised, arm
+from duly.services.deliveries.acceptor import AcceptBatch
 from tests.engine.cluster import Barrier, Cluster
 
 
@@ -91,3 +94,38 @@ async def test_only_deliveries_due_soon_wake_the_workers(
     hints.clear()
     await app.deliver_many([{"target": "work", "after": after}])
     assert bool(hints) == hinted
+
+
+class Answered:
+    """A caller without a task."""
+
+    error: BaseException | None = None
+
+    def done(self) -> bool:
+        return self.error is not None
+
+    def set_result(self, _: object) -> None:
+        raise AssertionError("nothing was stored")
+
+    def set_exception(self, error: BaseException) -> None:
+        self.error = error
+
+
+async def test_all_that_wait_hear_that_the_write_was_cancelled() -> None:
+    entered = asyncio.Event()
+
+    class Endless:
+        async def store(self, _: object) -> list[Any]:
+            entered.set()
+            return await asyncio.get_running_loop().create_future()
+
+    request = PreparedDelivery("id", "target", b"null")
+    acceptor: Any = Endless()
+    batch, answers = AcceptBatch(acceptor), [Answered(), Answered()]
+    batch.put(request, answers[0])
+    await entered.wait()
+    batch.put(request, answers[1])
+    assert batch._writing is not None
+    batch._writing.cancel()
+    await asyncio.wait([batch._writing])
+    assert [type(each.error) for each in answers] == [asyncio.CancelledError] * 2

@@ -352,12 +352,21 @@ class World:
                 assert inside[id] == 1, f"{id} took effect {inside[id]} times"
             elif kind == "result":
                 assert detail.result == number + 1, f"{id} returned {detail.result}"
+            elif kind == "steps":
+                self._check_steps(id)
             elif not fails:
                 assert outside[id] >= 1, f"{kind} {id} completed without an effect"
         self._check_attempts()
         self._check_streams()
         self._check_schedule()
         await caller.app.close()
+
+    def _check_steps(self, id: str) -> None:
+        """A step is repeated only if it may have been interrupted before it was recorded."""
+        for name in ("first", "second"):
+            assert self.steps[id, name] >= 1, f"{id} completed without its {name} step"
+            if not self.faults and self.weather == Weather():
+                assert self.steps[id, name] == 1, f"{id} repeated its {name} step"
 
     def _check_attempts(self) -> None:
         """What faults interrupted spends no attempt, only failures of the handler do.

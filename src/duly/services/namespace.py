@@ -222,9 +222,13 @@ class Namespace:
         False, and nothing is done, if something has to be awaited first; then call `deliver`.
         """
         shared = self._shared
-        request = shared.intake.request(target, payload, id, **options)
-        if shared.is_traced() or not shared.intake.is_sure(request):
+        is_own = type(self).deliver is Namespace.deliver
+        if not is_own or shared.is_traced() or options.get("limit_key") is not None:
             return False
+        if not shared.intake.is_sure(target):
+            return False
+        # Not before: `deliver` will read what is given, and an iterator can be read once.
+        request = shared.intake.request(target, payload, id, **options)
         shared.acceptor.put(request, answer)
         return True
 

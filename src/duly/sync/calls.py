@@ -90,6 +90,7 @@ class Call(Generic[Result]):
         try:
             self.is_put = self.context.run(put, self)
         except BaseException as error:
+            self.is_put = True
             self.set_exception(error)
             return True
         if not self.is_put and self.stay is not None:
@@ -98,7 +99,7 @@ class Call(Generic[Result]):
 
     def done(self) -> bool:
         """Whether nobody waits for its answer any more."""
-        return self.is_cancelled
+        return self.is_cancelled or self.has_ended
 
     def set_result(self, result: Result) -> None:
         """Answer a call that has no task."""
@@ -168,6 +169,12 @@ class Call(Generic[Result]):
         elif self._answered.locked():
             self.task.cancel()
 
+    def abandon(self) -> None:
+        """Cancel it when its loop is closed; on the thread that waits."""
+        self.is_cancelled = True
+        if self._answered.locked():
+            self.release()
+
     def _is_lost(self) -> bool:
         has_ended = self.task is not None and self.task.done()
         return has_ended or not self.calls.is_alive
@@ -236,7 +243,7 @@ class Calls:
         try:
             self.loop.call_soon_threadsafe(call.cancel)
         except (RuntimeError, AttributeError):  # the loop is closed, or was never started
-            call.cancel()
+            call.abandon()
 
     def _wake(self) -> None:
         self._is_woken = True

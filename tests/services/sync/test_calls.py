@@ -17,7 +17,7 @@ import duly
 from duly import App, Delivery
 from duly.stores.sqlite.database import Sqlite
 from duly.sync.background import BACKGROUND
-from duly.sync.calls import Call
+from duly.sync.calls import Call, Calls
 from duly.sync.namespace import SyncApp
 
 SECONDS = 30
@@ -104,6 +104,54 @@ def test_a_delivery_to_a_known_target_needs_no_task(app: App) -> None:
     assert "AcceptBatch._write" in names
     assert "Call.run" not in names
     assert app.sync.deliveries.count() == 4
+
+
+def test_what_can_be_read_once_is_read_once(app: App) -> None:
+    first = app.sync.deliver("work", tags=(each for each in ("a", "b")))
+    second = app.sync.deliver("work", tags=(each for each in ("c",)))
+    assert app.sync.deliveries.get(first.id).tags == ["a", "b"]
+    assert app.sync.deliveries.get(second.id).tags == ["c"]
+
+
+def test_an_app_with_a_deliver_of_its_own_is_asked_each_time(database_url: str) -> None:
+    class Tagging(App):
+        async def deliver(self, target: Any, payload: Any = None, **options: Any) -> Any:
+            return await super().deliver(target, payload, **options, tags=["own"])
+
+    app = Tagging(database_url, environment={})
+    app.expect("work")
+    for _ in range(2):
+        assert app.sync.deliveries.get(app.sync.deliver("work").id).tags == ["own"]
+    app.sync.close()
+
+
+def test_a_call_that_fails_as_it_is_cancelled_holds_up_no_other() -> None:
+    loop = asyncio.new_event_loop()
+    calls = Calls(loop)
+
+    def fail(call: Call[Any]) -> bool:
+        calls.cancel(call)  # before the answer, as if its thread was interrupted just now
+        raise ValueError("no")
+
+    def answer(call: Call[Any]) -> bool:
+        call.set_result("yes")
+        return True
+
+    async def unused() -> str:
+        return "not put"
+
+    with ThreadPoolExecutor(2) as threads:
+        waiting = [threads.submit(calls.run, unused, None, put) for put in (fail, answer)]
+        while len(calls._waiting) < len(waiting):
+            pass
+        running = threading.Thread(target=loop.run_forever)
+        running.start()
+        assert waiting[1].result(SECONDS) == "yes"
+        with pytest.raises(ValueError, match="no"):
+            waiting[0].result(SECONDS)
+    loop.call_soon_threadsafe(loop.stop)
+    running.join(SECONDS)
+    loop.close()
 
 
 def test_an_interrupted_delivery_is_over_and_the_app_goes_on(sqlite_url: str) -> None:

@@ -170,20 +170,27 @@ class AcceptBatch:
             self._writing = asyncio.get_running_loop().create_task(self._write(), context=Context())
 
     async def _write(self) -> None:
-        while batch := self._waiting[:MOST_IN_ONE_CALL]:
-            del self._waiting[: len(batch)]
-            try:
-                answers = await self._acceptor.store([each for each, _ in batch])
-            except BaseException as error:
-                for _, answer in batch:
-                    if not answer.done():
-                        answer.set_exception(error)
-                if not isinstance(error, Exception):
-                    raise
-                continue
-            self._answer(batch, answers)
-            with contextlib.suppress(StoreUnavailable):
-                await self._acceptor.on_answered()
+        try:
+            while batch := self._waiting[:MOST_IN_ONE_CALL]:
+                del self._waiting[: len(batch)]
+                await self._write_batch(batch)
+        except BaseException as error:
+            # The task was cancelled. Those that wait may have no task of their own that was, too.
+            _refuse(self._waiting, error)
+            self._waiting.clear()
+            raise
+
+    async def _write_batch(self, batch: list[tuple[PreparedDelivery, Answer]]) -> None:
+        try:
+            answers = await self._acceptor.store([each for each, _ in batch])
+        except BaseException as error:
+            _refuse(batch, error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        self._answer(batch, answers)
+        with contextlib.suppress(StoreUnavailable):
+            await self._acceptor.on_answered()
 
     def _answer(
         self,
@@ -197,3 +204,9 @@ class AcceptBatch:
                 answer.set_result(given)
             else:
                 answer.set_exception(given)
+
+
+def _refuse(waiting: Sequence[tuple[PreparedDelivery, Answer]], error: BaseException) -> None:
+    for _, answer in waiting:
+        if not answer.done():
+            answer.set_exception(error)

@@ -236,10 +236,10 @@ class Intake:
         if missing:
             await self._store.targets.numbers(missing, create=True)
 
-    def is_sure(self, request: PreparedDelivery) -> bool:
-        """Whether nothing has to be asked of the store before the request can be stored."""
-        is_known = self._store.targets.is_known(request.target)
-        return is_known and endpoint_name(request.target) is None and not request.is_limited
+    def is_sure(self, target: Target) -> bool:
+        """Whether the store need not be asked for the target before a delivery is stored."""
+        name, _ = self.addressed(target)
+        return endpoint_name(name) is None and self._store.targets.is_known(name)
 
     async def check(self, targets: Collection[str]) -> set[str]:
         """Return the targets without a number in the store; an error if one is unknown."""
