@@ -28,7 +28,7 @@ from tests.simulation.database import START, Server, SimulatedSqlite
 from tests.simulation.loop import simulate
 from tests.simulation.network import Link, Weather
 
-LEASE, FAULTY_SECONDS, QUIET_SECONDS = 2.0, 20.0, 600.0
+LEASE, FAULTY_SECONDS, QUIET_SECONDS = 2.0, 20.0, 180.0
 SETTINGS: dict[str, Any] = {
     "lease": LEASE,
     "poll": 1.0,
