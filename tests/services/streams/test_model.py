@@ -15,9 +15,10 @@ from duly.testing import VirtualClock, run_until_idle
 from tests.services.streams.stream_model import BLOCK_SECONDS, RETRY_SECONDS, StreamModel
 from tests.services.work import NAME, Work
 
-AGAIN_SECONDS = 0.05
+AGAIN_SECONDS, MOST_AGAIN = 0.05, 10
 """How soon a lane is due again whose last deliveries were released before the others: on PostgreSQL
-it may be left without a delivery, and what is added meanwhile is claimed at that moment."""
+it may be left without a delivery, and what is added meanwhile is claimed a little later."""
+NEAR = timedelta(seconds=AGAIN_SECONDS * MOST_AGAIN)
 
 pytestmark = [pytest.mark.requirement("L4"), pytest.mark.long]
 
@@ -127,29 +128,39 @@ class Compared:
         apart = {each.n for each in self._model.items if not each.is_queued}
         self._work.seen.clear()
         self._model.ran.clear()
-        self._advance(AGAIN_SECONDS)
         await run_until_idle(self._app)
         self._model.run()
+        for _ in range(MOST_AGAIN):
+            if await self._states() == self._expected():
+                break
+            self._advance(AGAIN_SECONDS)
+            await run_until_idle(self._app)
         apart |= {each.n for each in self._model.items if not each.is_queued}
-        found = [await self._app.get(id) for id in self._ids]
-        assert [(str(each.state), each.attempt, each.position) for each in found] == [
-            (each.state, each.attempt, each.n + 1) for each in self._model.items
-        ]
+        assert await self._states() == self._expected()
         assert [n for n in self._work.seen if n not in apart] == self._model.ran
         await self._compare_streams()
+
+    async def _states(self) -> list[tuple[str, int, int | None]]:
+        found = [await self._app.get(id) for id in self._ids]
+        return [(str(each.state), each.attempt, each.position) for each in found]
+
+    def _expected(self) -> list[tuple[str, int, int | None]]:
+        return [(each.state, each.attempt, each.n + 1) for each in self._model.items]
 
     async def _compare_streams(self) -> None:
         stream, model = await self._app.streams.get(NAME), self._model
         assert (stream.state, stream.waiting) == (model.state, len(model.followers))
         assert (stream.head and stream.head.id) == (model.head and self._ids[model.head.n])
-        assert stream.blocked_until == self._moment(model.until)
+        assert self._is_about(stream.blocked_until, model.until)
         if model.state == "retrying":
             assert stream.head is not None
             assert model.head is not None
-            assert stream.head.next_at == self._moment(model.head.due)
+            assert self._is_about(stream.head.next_at, model.head.due)
 
-    def _moment(self, seconds: float | None) -> datetime | None:
-        return None if seconds is None else self._began + timedelta(seconds=seconds)
+    def _is_about(self, moment: datetime | None, seconds: float | None) -> bool:
+        if moment is None or seconds is None:
+            return moment is seconds is None
+        return abs(moment - self._began - timedelta(seconds=seconds)) <= NEAR
 
 
 async def follow(database: str, plans: list[list[str]], steps: list[tuple[str, object]]) -> None:
