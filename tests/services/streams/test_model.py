@@ -139,6 +139,9 @@ class Compared:
         assert await self._states() == self._expected()
         assert [n for n in self._work.seen if n not in apart] == self._model.ran
         await self._compare_streams()
+        # A lane that was left without a delivery is removed.
+        self._advance(AGAIN_SECONDS)
+        await run_until_idle(self._app)
 
     async def _states(self) -> list[tuple[str, int, int | None]]:
         found = [await self._app.get(id) for id in self._ids]
