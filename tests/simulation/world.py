@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import tempfile
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -415,9 +418,6 @@ _EMPTY: list[bytes] = []
 def empty_database() -> bytes:
     """A database with duly's schema and the table of effects, made once."""
     if not _EMPTY:
-        import tempfile
-        from pathlib import Path
-
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "empty.db"
 
@@ -435,8 +435,6 @@ def empty_database() -> bytes:
 
 
 def _in_thread(make: Any) -> None:
-    import threading
-
     thread = threading.Thread(target=lambda: asyncio.run(make()))
     thread.start()
     thread.join()
